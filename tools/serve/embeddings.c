@@ -18,6 +18,12 @@ static int is_ollama(const serve_rows *w)
     return (w->r->endpoint->flags & SERVE_OLLAMA) != 0;
 }
 
+/* Its older form: one vector, as the model gives it. */
+static int is_old_ollama(const serve_rows *w)
+{
+    return !strcmp(w->r->endpoint->path, "/api/embeddings");
+}
+
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
 static int read_text(serve_rows *w, int32_t i, const json_t *text, const char *path)
@@ -121,6 +127,11 @@ static int read_input(serve_rows *w)
     return 1;
 }
 
+static int check_one(serve_rows *w)
+{
+    return !is_old_ollama(w) || w->n == 1 || serve_rows_bad(w->r, "prompt", w->p.input, "one text");
+}
+
 static int check_form(serve_rows *w)
 {
     const char *form = w->p.encoding_format;
@@ -215,7 +226,7 @@ static json_t *vector(const serve_rows *w, float *x)
     double sum = 0;
     for (int32_t i = 0; i < n; i++)
         sum += (double)x[i] * (double)x[i];
-    for (int32_t i = 0; i < n && (n < w->n_dims || is_ollama(w)) && sum > 0; i++)
+    for (int32_t i = 0; i < n && (n < w->n_dims || (is_ollama(w) && !is_old_ollama(w))) && sum > 0; i++)
         x[i] = (float)((double)x[i] / sqrt(sum));
     return numbers(w, x, n);
 }
@@ -235,6 +246,11 @@ static void reply(serve_rows *w)
                                                     "embedding", rows[i]));
     free(rows);
     if (w->r->error.id) {
+        json_decref(data);
+        return;
+    }
+    if (is_old_ollama(w)) {
+        serve_rows_reply(w, json_pack("{s:O}", "embedding", json_array_get(data, 0)));
         json_decref(data);
         return;
     }
@@ -263,11 +279,12 @@ static void prepare(void *user)
         (w->n_dims ||
          serve_fail(&r->error, SERVE_E_UNSUPPORTED, "model", "this model gives no embeddings; %s",
                     r->m->is_ranker ? "it is for /v1/rerank" : "it generates text")) &&
-        check_form(w) && read_input(w);
+        check_form(w) && read_input(w) && check_one(w);
     if (w->is_ready) {
-        w->is_native = w->p.content != NULL;
+        w->is_native = w->p.content || !strcmp(r->endpoint->path, "/embedding");
         json_object_del(w->p.root, "input");
         json_object_del(w->p.root, "content");
+        json_object_del(w->p.root, "prompt");
         w->p.input = w->p.content = NULL;
         serve_let_all_but(r, 0);
         w->is_ready = serve_hold(r, (size_t)w->n_tokens * sizeof(int32_t));

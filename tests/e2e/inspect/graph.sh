@@ -79,7 +79,7 @@ for form in json dot; do
   same "is that form" "$("$CLEF" graph --format $form | cksum)" "$(cksum <"$tmp/named.$form")"
 done
 check "-o of a .html" "$CLEF" graph -o "$tmp/named.html"
-same "is a page" "<!DOCTYPE html>" "$(head -n 1 "$tmp/named.html")"
+same "is a page" "<!doctype html>" "$(head -n 1 "$tmp/named.html")"
 check "--format goes before the name" "$CLEF" graph --format text -o "$tmp/named.json"
 same "and is written" "$(cat "$tmp/fuse.clef")" "$(cat "$tmp/named.json")"
 mkdir "$tmp/some.dir"

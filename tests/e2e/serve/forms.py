@@ -91,6 +91,17 @@ def anthropic_tools(s):
     wanted = chat(s, *HI, {"role": "assistant", "content": "I look.", "tool_calls": [call]},
                   {"role": "tool", "tool_call_id": "c1", "content": "3"}, {"role": "user", "content": "And?"}, tools=TOOLS["chat"], max_tokens=2)
     same("results of calls", wanted.json["usage"]["prompt_tokens"], n_input(messages(s, *said, tools=TOOLS["messages"], max_tokens=2)))
+    found = {"type": "search_result", "source": "u", "title": "t", "content": [{"type": "text", "text": "3"}]}
+    hidden = {"type": "redacted_thinking", "data": "AAAA"}
+    begun, result = said[-2]["content"], said[-1]["content"]
+    other = [*HI, {"role": "assistant", "content": [hidden, *begun]}, {"role": "user", "content": [{**result[0], "content": [found]}, *result[1:]]}]
+    same("with thoughts that cannot be read, and what a search found", wanted.json["usage"]["prompt_tokens"], n_input(messages(s, *other, tools=TOOLS["messages"], max_tokens=2)))
+    same("or what a user says", n_input(messages(s, {"role": "user", "content": "3"})), n_input(messages(s, {"role": "user", "content": [found]})))
+    wanted = chat(s, *HI, {"role": "system", "content": "Be brief."}, {"role": "user", "content": "And?"}, max_tokens=2)
+    for text in ("Be brief.", [{"type": "text", "text": "Be brief."}]):
+        later = messages(s, *HI, {"role": "system", "content": text}, {"role": "user", "content": "And?"}, max_tokens=2)
+        same(f"a system message between others: {text}", wanted.json["usage"]["prompt_tokens"], n_input(later))
+    same("thoughts between calls", 200, messages(s, thinking={"type": "between_tools"}).status)
 
 
 def anthropic_errors(s):
@@ -111,6 +122,8 @@ def openai_whole(s):
     same("its prompt", wanted.json["usage"]["prompt_tokens"], n_input(r))
     same("what it repeats", ["response", "Be brief.", {"k": "v"}, 8], [r.json[k] for k in ("object", "instructions", "metadata", "max_output_tokens")])
     same("a reply that was cut", ["incomplete", {"reason": "max_output_tokens"}, "incomplete"], [r.json["status"], r.json["incomplete_details"], item["status"]])
+    same("no penalties", [0, 0], [r.json[k] for k in ("presence_penalty", "frequency_penalty")])
+    same("how prompts are cached is not used", [(200, "prompt_cache_options")] * 2, [(x.status, x.headers["clef-ignored"]) for x in (f(s, prompt_cache_options={"mode": "auto"}) for f in (chat, responses))])
     check("what it repeats or has not", all(k in r.json and r.json[k] is None for k in ("completed_at", "conversation", "prompt", "user", "safety_identifier")), r)
     schema = responses(s, text={"format": {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True}}, max_output_tokens=200)
     check("a completed one says when", schema.json["status"] == "completed" and schema.json["completed_at"] >= schema.json["created_at"], schema)
@@ -253,7 +266,10 @@ def ollama(s):
     call = json.dumps('<tool_call>\n{"name": "put", "arguments": {"a": 2500000000000000000000, "b": "x\\u0000y\\ud800"}}\n</tool_call>')
     r = s.post("/api/chat", {"messages": HI, "stream": False, "tools": TOOLS["chat"], "grammar": f"root ::= {call}", "options": {"num_predict": 220}})
     same("no argument of a call is lost", {"a": 2.5e21, "b": "x\0y\ufffd"}, r.json["message"]["tool_calls"][0]["function"]["arguments"])
-    check("a version", s.get("/api/version").json["version"])
+    check("a version that clients take", [int(n) for n in s.get("/api/version").json["version"].split(".")] >= [0, 6, 4])
+    old = s.post("/api/embeddings", {"model": name, "prompt": "a", **usual})
+    plain = s.post("/v1/embeddings", {"input": "a"}).json["data"][0]["embedding"]
+    same("/api/embeddings", [{"embedding": plain}, 400], [old.json, s.post("/api/embeddings", {"prompt": ["a", "b"]}).status])
     for what, fields in {"a picture": {"messages": [{"role": "user", "content": "a", "images": ["x"]}]}, "an option": {"options": {"tfs_z": 0.5}},
                          "options that are none": {"options": [1]}, "a text as messages": {"messages": "hello"}, "a text as pictures": {"messages": [{"role": "user", "content": "a", "images": "eA=="}]}, "an option that may matter": {"options": {"stop_regex": "a"}}, "a number as a picture": {"messages": [{"role": "user", "content": "a", "images": [5]}]}, "a temperature": {"options": {"temperature": "hot"}}}.items():
         r = s.post("/api/chat", {"messages": HI, **fields})

@@ -62,6 +62,9 @@ def streams(s):
     same("a stream's text", one["content"], "".join(e["content"] for e in lines))
     check("an event for each token", len(lines) == 9 and all(len(e["tokens"]) == 1 and not e["stop"] and "timings" in e for e in lines[:-1]), lines)
     check("its last event", lines[-1]["stop"] and lines[-1]["generation_settings"]["stream"] and lines[-1]["tokens"] == [], lines[-1])
+    ahead = [e for e in events(completion(s, stream=True, return_progress=True, cache_prompt=False).text) if "prompt_progress" in e]
+    check("its prompt's progress", ahead and all(not e["tokens"] and not e["content"] for e in ahead) and ahead[-1]["prompt_progress"]["processed"] == ahead[-1]["tokens_evaluated"], ahead)
+    check("all its events have a place", all(e["id_slot"] == lines[-1]["id_slot"] for e in lines), lines)
     same("no [DONE]", False, "[DONE]" in completion(s, stream=True).text)
 
 
@@ -99,6 +102,7 @@ def editors(s):
 
 
 def server(s):
+    check("a page", s.get("/").text.startswith("<!doctype html>"))
     props = s.get("/props").json
     same("props", [2, 64, False, 64, -1], [props["total_slots"], props["default_generation_settings"]["n_ctx"], props["is_sleeping"],
                                         props["default_generation_settings"]["params"]["repeat_last_n"], props["default_generation_settings"]["params"]["n_predict"]])
@@ -139,6 +143,7 @@ def embeddings(s):
     same("several", 3, len(s.post("/v1/embeddings", {"input": ["a", ids, {"prompt_string": "b"}]}).json["data"]))
     for path in ("/embedding", "/embeddings"):
         same(f"{path} of content", [{"index": 0, "embedding": [text]}], s.post(path, {"content": "Hello there"}).json)
+    same("/embedding of input", [{"index": i, "embedding": [text]} for i in (0, 1)], s.post("/embedding", {"input": ["Hello there"] * 2}).json)
     for value in ([], {"content": "a"}, {"content": [{"type": "input_audio"}]}, {"prompt_string": "a", "multimodal_data": ["AA"]}):
         same(f"refused: {value}", 400, s.post("/v1/embeddings", {"input": value}).status)
     r = s.post("/v1/embeddings", {"input": "word " * 999})

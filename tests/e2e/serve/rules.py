@@ -206,16 +206,17 @@ def keys():
     p = subprocess.run([*COMMAND, "serve", "--host", "0.0.0.0", "--port", "0"], capture_output=True, text=True, env=env)
     check("others can reach it: it needs a key", p.returncode == 2 and "--no-auth" in p.stderr, p.stderr)
     with Server("--api-key-file", path, env={"CLEF_API_KEY": "third"}) as s:
-        same("health needs no key", 200, s.get("/health").status)
+        same("health, the page and the models need no key", [200] * 4, [s.get(path).status for path in ("/health", "/", "/models", "/v1/models")])
+        refused("but one model does", s.get("/v1/models/x"), 401, "invalid_api_key")
         for wrong in ({}, {"Authorization": "Bearer first-kex"}, {"Authorization": "Bearer "}, {"Authorization": "first-key"}, {"X-Api-Key": "# a comment"}, {"X-Api-Key": ""}):
-            refused(f"{wrong}", s.send("GET", "/v1/models", headers=wrong), 401, "invalid_api_key")
+            refused(f"{wrong}", s.send("GET", "/metrics", headers=wrong), 401, "invalid_api_key")
         for right in ({"Authorization": "Bearer first-key"}, {"X-Api-Key": "second-key"}, {"Authorization": "bearer third"}):
             same(f"{right}", 200, s.send("GET", "/metrics", headers=right).status)
         with open(path, "a", encoding="ascii") as f:
             f.write("fourth\n")
         if not ON_WINDOWS:
             s.process.send_signal(signal.SIGHUP)
-            check("SIGHUP reads the keys again", s.until(lambda: s.send("GET", "/v1/models", headers={"X-Api-Key": "fourth"}).status == 200))
+            check("SIGHUP reads the keys again", s.until(lambda: s.send("GET", "/metrics", headers={"X-Api-Key": "fourth"}).status == 200))
         check("no key in the log", "first-key" not in s.log and "fourth" not in s.log)
         same("it ends with 0", 0, s.stop())
 

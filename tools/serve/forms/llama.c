@@ -193,14 +193,19 @@ static size_t end_of(const serve_choice *c, int32_t i)
     return end > c->n_sent_content ? end : c->n_sent_content;
 }
 
+/* An event before the last one. */
+static json_t *new_event(const serve_choice *c, json_t *text, json_t *ids, int32_t n_generated)
+{
+    return json_pack("{s:i, s:o, s:o, s:b, s:i, s:i, s:i}", "index", (int)c->index, "content", text, "tokens",
+                     ids, "stop", 0, "id_slot", (int)serve_choice_count(c).slot, "tokens_predicted",
+                     (int)n_generated, "tokens_evaluated", (int)c->task->prompts[c->prompt].n);
+}
+
 /* An event for each token. */
 static int put_token(serve_choice *c, int32_t i)
 {
     const serve_task *t = c->task;
-    json_t *o =
-        json_pack("{s:i, s:o, s:o, s:b, s:i, s:i}", "index", (int)c->index, "content",
-                  take_text(c, end_of(c, i)), "tokens", ids_of(c, i, i + 1), "stop", 0, "tokens_predicted",
-                  (int)(i + 1 - c->n_forced), "tokens_evaluated", (int)t->prompts[c->prompt].n);
+    json_t *o = new_event(c, take_text(c, end_of(c, i)), ids_of(c, i, i + 1), i + 1 - c->n_forced);
     if (t->p.n_probs)
         json_object_set_new(o, "completion_probabilities", take_probabilities(c, 1));
     if (t->p.timings_per_token) {
@@ -221,8 +226,17 @@ static int put_choice(serve_choice *c)
     return serve_put_event(c->task, NULL, wanted_of(c->task, serve_native_whole(c)));
 }
 
+static int put_progress(serve_task *t, json_t *progress)
+{
+    json_t *o = new_event(&t->choices[0], json_string(""), json_array(), 0);
+    json_object_set_new(o, "prompt_progress", progress);
+    return serve_put_event(t, NULL, o);
+}
+
 static int news(serve_task *t)
 {
+    if (!serve_take_progress(t, put_progress))
+        return 0;
     for (int32_t i = 0; i < t->n_choices; i++)
         if (!put_choice(&t->choices[i]))
             return 0;

@@ -121,6 +121,13 @@ static int add_image(reading *w, json_t *list, const json_t *block, const char *
                 url ? json_pack("{s:s, s:{s:o}}", "type", "image_url", "image_url", "url", url) : NULL);
 }
 
+/* What a search found: its texts. */
+static int add_found(reading *w, json_t *texts, const json_t *block, const char *path)
+{
+    char inner[128];
+    return add_texts(w, texts, json_object_get(block, "content"), serve_path(inner, "%.100s.content", path));
+}
+
 /* What a call returned: its texts go into `texts`, its pictures into those of the user's message. */
 static int add_returned(reading *w, json_t *texts, const json_t *content, const char *path)
 {
@@ -132,8 +139,9 @@ static int add_returned(reading *w, json_t *texts, const json_t *content, const 
     json_array_foreach(content, k, block) {
         const char *type = json_string_value(json_object_get(block, "type"));
         serve_path(inner, "%.100s[%zu]", path, k);
-        if (!(type && !strcmp(type, "image") ? add_image(w, w->pictures, block, inner)
-                                             : add_text_block(w, texts, block, inner)))
+        if (!(type && !strcmp(type, "image")           ? add_image(w, w->pictures, block, inner)
+              : type && !strcmp(type, "search_result") ? add_found(w, texts, block, inner)
+                                                       : add_text_block(w, texts, block, inner)))
             return 0;
     }
     return 1;
@@ -207,6 +215,10 @@ static int add_block(reading *w, const json_t *block, int is_user, const char *p
         return add_image(w, w->parts, block, path);
     if (is_user && !strcmp(type, "document"))
         return add_document(w, block, path);
+    if (is_user && !strcmp(type, "search_result"))
+        return add_found(w, w->parts, block, path);
+    if (!is_user && !strcmp(type, "redacted_thinking")) /* encrypted: another server made it */
+        return 1;
     if (!is_user && !strcmp(type, "tool_use"))
         return add_call(w, block, path);
     if (!is_user && !strcmp(type, "thinking"))
@@ -226,14 +238,14 @@ static int add_message(reading *w, size_t i, const json_t *message)
     size_t k;
     serve_path(path, "messages[%zu].role", i);
     if (!role)
-        return serve_wrong(w->r, path, json_object_get(message, "role"), "user or assistant");
-    const int is_user = !strcmp(role, "user");
-    if (!is_user && strcmp(role, "assistant") != 0)
+        return serve_wrong(w->r, path, json_object_get(message, "role"), "user, assistant or system");
+    const int is_system = !strcmp(role, "system"), is_user = !strcmp(role, "user");
+    if (!is_user && !is_system && strcmp(role, "assistant") != 0)
         return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, path,
-                          "%s: expected user or assistant, got '%.40s'", path, role);
+                          "%s: expected user, assistant or system, got '%.40s'", path, role);
     serve_path(path, "messages[%zu].content", i);
-    if (json_is_string(content))
-        return add_text(w, w->parts, content, path) && end_message(w, role);
+    if (is_system || json_is_string(content))
+        return add_texts(w, w->parts, content, path) && end_message(w, role);
     if (!json_is_array(content))
         return serve_wrong(w->r, path, content, "a string or a list of blocks");
     json_array_foreach(content, k, block)

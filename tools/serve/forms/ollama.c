@@ -12,6 +12,9 @@
 #include "tools/serve/models.h"
 #include "tools/serve/os/system.h"
 
+/* Clients compare it: VS Code wants 0.6.4. The forms here are those of this version, which has logprobs. */
+static const char served_version[] = "0.12.11";
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 static int has_images(const json_t *images)
@@ -352,7 +355,7 @@ void serve_answer_ollama_ps(serve_request *r)
 
 void serve_answer_ollama_version(serve_request *r)
 {
-    serve_reply_json(r, json_pack("{s:s}", "version", clef_version()));
+    serve_reply_json(r, json_pack("{s:s}", "version", served_version));
 }
 
 static void show(void *user)

@@ -38,6 +38,8 @@ json_t *serve_responses_echo(const serve_task *t)
     json_object_set_new(o, "truncation", json_string(p->truncation ? p->truncation : "disabled"));
     json_object_set_new(o, "temperature", json_real((double)p->sampling.temperature));
     json_object_set_new(o, "top_p", json_real((double)p->sampling.top_p));
+    json_object_set_new(o, "presence_penalty", json_real((double)p->sampling.presence_penalty));
+    json_object_set_new(o, "frequency_penalty", json_real((double)p->sampling.frequency_penalty));
     json_object_set_new(o, "top_logprobs", json_integer(p->n_top));
     json_object_set_new(o, "service_tier", json_string("default"));
     json_object_set_new(o, "store", json_boolean(p->store));

@@ -18,7 +18,8 @@ static int read_budget(serve_task *t, const json_t *value, const char *path)
     return 1;
 }
 
-/* As Anthropic has it: {"type": enabled, adaptive or disabled, "budget_tokens", "display"}. */
+/* As Anthropic has it: {"type": enabled, adaptive, between_tools (here the same) or disabled,
+ * "budget_tokens", "display"}. */
 int serve_read_thinking(serve_task *t)
 {
     const json_t *thinking = t->p.thinking, *display = json_object_get(thinking, "display");
@@ -26,11 +27,13 @@ int serve_read_thinking(serve_task *t)
                *type = json_string_value(json_object_get(thinking, "type"));
     if (!type)
         return serve_wrong(t->r, "thinking", thinking,
-                           "{\"type\": \"enabled\", \"adaptive\" or \"disabled\"}");
+                           "{\"type\": \"enabled\", \"adaptive\", \"between_tools\" or \"disabled\"}");
     t->p.enable_thinking = strcmp(type, "disabled") != 0;
-    if (t->p.enable_thinking && strcmp(type, "enabled") != 0 && strcmp(type, "adaptive") != 0)
+    if (t->p.enable_thinking && strcmp(type, "enabled") != 0 && strcmp(type, "adaptive") != 0 &&
+        strcmp(type, "between_tools") != 0)
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "thinking.type",
-                          "thinking.type: expected enabled, adaptive or disabled, got '%.40s'", type);
+                          "thinking.type: expected enabled, adaptive, between_tools or disabled, got '%.40s'",
+                          type);
     t->p.hides_thinking = shown && !strcmp(shown, "omitted");
     if (display && !json_is_null(display) && !t->p.hides_thinking && (!shown || strcmp(shown, "summarized")))
         return serve_wrong(t->r, "thinking.display", display, "\"summarized\" or \"omitted\"");
