@@ -33,15 +33,16 @@ CLEF_API void        clef_template_destroy(clef_template *tpl); /* accepts NULL 
  *  model  NULL, or a folder or GGUF file. In this order: chat_template.jinja; "chat_template" of
  *         tokenizer_config.json, or chat_template.json, a text or a list by name; the GGUF keys
  *         tokenizer.chat_template.NAME and tokenizer.chat_template.
- *  which  NULL, or the name of a built-in template (clef_template_builtin()), of one of the model's, or a
- *  file. has_tools  of several templates the one named "tool_use" is taken, else the one named "default".
+ *  which  NULL, or the name of a built-in template (clef_template_builtin()), of one of the model's, a file,
+ *         or a template's text.
+ *  has_tools  of several templates the one named "tool_use" is taken, else the one named "default".
  *
  *  CLEF_E_NOT_FOUND: the model has no template, and none was named. Statuses of clef_template_parse();
  *  CLEF_E_IO. */
 CLEF_API clef_status clef_template_open(const char *model, const char *which, int32_t has_tools,
                                         clef_template **out, clef_error *err);
-/** The source of a built-in template: chatml, llama2, llama3, mistral, gemma, phi3, zephyr. NULL: there is
- *  none of this name. Static. */
+/** The source of a built-in template: chatml, llama2, llama3, mistral, gemma, command-r, phi3, zephyr. NULL:
+ *  there is none of this name. Static. */
 CLEF_API const char *clef_template_builtin(const char *name);
 /** The name of built-in template i; NULL ends the list. Static. */
 CLEF_API const char *clef_template_builtin_name(int32_t i);

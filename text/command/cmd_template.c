@@ -23,7 +23,8 @@ static const cli_option template_option_table[] = {
     {.names = "tools", .type = CLI_TEXT, .value = "FILE", AT(tools),
      .help = "the tools that the model may call: OpenAI's tools, a JSON array"},
     {.names = "template", .type = CLI_TEXT, .value = "NAME|FILE", AT(template),
-     .help = "another template than the model's: one of its templates, a built-in one, or a file",
+     .help = "another template than the model's: one of its templates, a built-in one, a file, "
+             "or the template itself",
      .choice = clef_template_builtin_name},
     {.names = "arg", .type = CLI_LIST, .value = "KEY=JSON", AT(args),
      .help = "a variable of the template, such as enable_thinking=false; may be repeated"},

@@ -41,6 +41,12 @@ static const struct {
             "{%- set text = system + '\\n\\n' + m.content if system and loop.first else m.content -%}"
             "{{- '<start_of_turn>' + role + '\\n' + text | trim + '<end_of_turn>\\n' -}}{%- endfor -%}"
             "{%- if add_generation_prompt -%}{{- '<start_of_turn>model\\n' -}}{%- endif -%}"},
+    {"command-r",
+     "{%- for m in messages -%}"
+     "{%- set role = 'CHATBOT' if m.role == 'assistant' else m.role | upper -%}"
+     "{{- '<|START_OF_TURN_TOKEN|><|' + role + '_TOKEN|>' + m.content | trim + '<|END_OF_TURN_TOKEN|>' -}}"
+     "{%- endfor -%}"
+     "{%- if add_generation_prompt -%}{{- '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' -}}{%- endif -%}"},
     {"phi3",
      "{%- for m in messages -%}{{- '<|' + m.role + '|>\\n' + m.content + '<|end|>\\n' -}}{%- endfor -%}"
      "{%- if add_generation_prompt -%}{{- '<|assistant|>\\n' -}}{%- endif -%}"},

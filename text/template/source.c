@@ -160,6 +160,12 @@ static clef_status from_gguf(const char *path, const char *which, int32_t has_to
     return s;
 }
 
+/* 1 for a template's text, rather than a name or a file that is not there. */
+static int is_source(const char *which)
+{
+    return strchr(which, '{') || (strchr(which, ' ') && !strpbrk(which, "/\\."));
+}
+
 clef_status clef_template_open(const char *model, const char *which, int32_t has_tools, clef_template **out,
                                clef_error *err)
 {
@@ -174,11 +180,13 @@ clef_status clef_template_open(const char *model, const char *which, int32_t has
     else if (model)
         s = clef__os_is_dir(model) ? from_folder(model, which, has_tools, &source, err)
                                    : from_gguf(model, which, has_tools, &source, err);
+    if (!s && !source.text && which && is_source(which))
+        s = keep(which, strlen(which), &source, err);
     if (!s && !source.text && which)
         s = clef__fail(
             err, CLEF_E_NOT_FOUND,
             "chat template '%s': no such file, the model has none of this name, and the built-in ones are "
-            "chatml, llama2, llama3, mistral, gemma, phi3 and zephyr",
+            "chatml, llama2, llama3, mistral, gemma, command-r, phi3 and zephyr",
             which);
     else if (!s && !source.text)
         s = clef__fail(err, CLEF_E_NOT_FOUND, "%s: the model has no chat template; name one with --template",

@@ -14,7 +14,7 @@
 #include "text/tools/formats.h"
 #include "text/tools/gemma_constraint.h"
 
-enum { MOST_TOOLS = 256, MOST_DROPPED = 100, MOST_FORMS = 2, MOST_ID = 16 };
+enum { MOST_TOOLS = 1024, MOST_DROPPED = 100, MOST_FORMS = 2, MOST_ID = 16 };
 
 /* U+FF5C and U+2581 are part of DeepSeek's tags. */
 #define BAR "\xEF\xBD\x9C"

@@ -28,7 +28,8 @@ static const cli_option chat_option_table[] = {
     {.names = "system", .type = CLI_TEXT, .value = "TEXT|@FILE", AT(system),
      .help = "the system message, or a file with it"},
     {.names = "chat-template,template", .type = CLI_TEXT, .value = "NAME|FILE", AT(template),
-     .help = "another template than the model's: one of its templates, a built-in one, or a file",
+     .help = "another template than the model's: one of its templates, a built-in one, a file, "
+             "or the template itself",
      .choice = clef_template_builtin_name},
     {.names = "arg", .type = CLI_LIST, .value = "KEY=JSON", AT(args),
      .help = "a variable of the template; may be repeated"},

@@ -77,7 +77,8 @@ static const cli_option serve_option_table[] = {
     {.names = "strict-model", .type = CLI_SWITCH, AT(strict_model),
      .help = "answer 404 to requests for another model; so it is with adapters"},
     {.names = "chat-template,template", .type = CLI_TEXT, .value = "NAME|FILE", AT(template),
-     .help = "another template than the model's: one of its templates, a built-in one, or a file",
+     .help = "another template than the model's: one of its templates, a built-in one, a file, "
+             "or the template itself",
      .choice = clef_template_builtin_name},
     {.names = "template-arg", .type = CLI_LIST, .value = "KEY=JSON", AT(args),
      .help = "a variable of the template; may be repeated"},
@@ -87,6 +88,8 @@ static const cli_option serve_option_table[] = {
      .help = "special tokens that are written in messages are tokens, and not text"},
     {.names = "samplers", .type = CLI_TEXT, .value = "A,B", AT(samplers),
      .help = "the samplers and their order, for requests that name none"},
+    {.names = "seed", .letter = 's', .type = CLI_SEED, .value = "N", AT(seed),
+     .help = "the seed of requests that name none [random]"},
     LORA_OPTION(offsetof(serve_options, loras)),
     {.names = "", .type = CLI_HEADING, .help = "Limits"},
     {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "N", AT(n_context), .lo = 0,

@@ -71,7 +71,7 @@ static json_t *token_text(const char *bytes, size_t n)
     char own[CLEF_MAX_PIECE + 1];
     size_t size = 0;
     n = n < CLEF_MAX_PIECE ? n : CLEF_MAX_PIECE;
-    memcpy(own, bytes ? bytes : "", n);
+    memcpy(own, bytes, n);
     own[n] = '\0';
     for (size_t i = 0; i < n;) {
         const int length = cli_utf8_length(own + i);
@@ -88,11 +88,30 @@ static json_t *token_text(const char *bytes, size_t n)
     return json_stringn(out, size);
 }
 
+/* The spaces that a token loses where a text begins with it. */
+static size_t lost_spaces(const clef_tokenizer *tok, int32_t id, const char *bytes, size_t n)
+{
+    char *text = NULL;
+    size_t n_text = 0, n_kept = 0, n_lost = 0;
+    clef_error err = {0};
+    if (clef_tokenizer_decode(tok, &id, 1, &text, &n_text, &err) != CLEF_OK)
+        return 0;
+    while (n_kept < n_text && text[n_kept] == ' ')
+        n_kept++;
+    while (n_kept + n_lost < n && bytes[n_kept + n_lost] == ' ')
+        n_lost++;
+    clef_text_free(text);
+    return n_lost;
+}
+
 /* A token as text, or its bytes: an entry of OpenAI's logprobs. */
-static json_t *token_entry(const serve_model *m, int32_t id, double logprob)
+static json_t *token_entry(const serve_model *m, int32_t id, double logprob, int is_first)
 {
     size_t n = 0;
     const char *bytes = clef_tokenizer_bytes(m->tok, id, &n);
+    const size_t n_lost = is_first ? lost_spaces(m->tok, id, bytes, n) : 0;
+    bytes = bytes ? bytes + n_lost : "";
+    n -= n_lost;
     json_t *list = json_array();
     for (size_t i = 0; list && i < n; i++)
         json_array_append_new(list, json_integer((unsigned char)bytes[i]));
@@ -107,10 +126,11 @@ static int tell_logprob(serve_choice *c, int32_t i)
     const serve_task *t = c->task;
     const serve_model *m = t->r->m;
     const serve_token *token = &c->run->tokens[i];
-    json_t *entry = token_entry(m, token->id, (double)token->logprob), *tops = json_array();
+    const int is_first = c->begins[i].is_first;
+    json_t *entry = token_entry(m, token->id, (double)token->logprob, is_first), *tops = json_array();
     for (int32_t k = 0; tops && k < t->p.n_top; k++) {
         const clef_token_logprob *top = &c->run->tops[(size_t)i * (size_t)t->p.n_top + (size_t)k];
-        json_array_append_new(tops, token_entry(m, top->id, (double)top->logprob));
+        json_array_append_new(tops, token_entry(m, top->id, (double)top->logprob, is_first));
     }
     if (!entry || !tops)
         return no_memory(c);
@@ -243,6 +263,7 @@ static int take_token(serve_choice *c, int32_t id)
     const int is_forced = c->n_seen < c->n_forced;
     c->begins[c->n_seen].byte = c->n_text;
     c->begins[c->n_seen].is_said = 0;
+    c->begins[c->n_seen].is_first = !is_forced && !c->stream.started;
     c->begins[c->n_seen++].character = is_forced ? c->n_passed : c->n_before + c->n_characters;
     if (is_forced)
         return pass_forced(c, id) && tell_logprobs(c, 0);
@@ -280,7 +301,7 @@ static int take_first_id(serve_choice *c)
 {
     const serve_task *t = c->task;
     const int32_t id = t->prompts[c->prompt].ids[0];
-    json_t *entry = token_entry(t->r->m, id, 0);
+    json_t *entry = token_entry(t->r->m, id, 0, 0);
     if (!entry || json_object_set_new(entry, "logprob", json_null()) != 0 ||
         json_object_set_new(entry, "offset", json_integer(0)) != 0 ||
         json_array_append_new(c->logprobs, entry) != 0)

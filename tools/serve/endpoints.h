@@ -14,7 +14,8 @@ enum {
     SERVE_DELETE = 16,
     SERVE_OLLAMA = 32,
     SERVE_OF_MODEL = 64,
-    SERVE_FORM_BODY = 128
+    SERVE_FORM_BODY = 128,
+    SERVE_PUBLIC = 256
 };
 
 typedef struct serve_endpoint {

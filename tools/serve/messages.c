@@ -6,7 +6,8 @@
 #include "tools/serve/lane.h"
 #include "tools/serve/task.h"
 
-enum { MOST_MESSAGES = 4096, MOST_TOOLS = 128, MOST_KWARGS = 64, MOST_NAME = 64 };
+enum { MOST_MESSAGES = 4096, MOST_TOOLS = 1024, MOST_KWARGS = 64, MOST_NAME = 128 };
+enum { BY_DEFAULT = 2 }; /* of continue_final: the request does not say it */
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
@@ -99,6 +100,12 @@ static void name_reasoning(json_t *message)
         json_object_set(message, "thinking", reasoning);
 }
 
+static int is_assistant(const json_t *message)
+{
+    const char *role = json_string_value(json_object_get(message, "role"));
+    return role && !strcmp(role, "assistant");
+}
+
 static int check_message(serve_error *e, size_t i, json_t *message, int knows_developer, int32_t *n_calls)
 {
     static const char *const roles[] = {"system", "developer", "user", "assistant", "tool"};
@@ -139,6 +146,38 @@ static int check_message(serve_error *e, size_t i, json_t *message, int knows_de
     return 1;
 }
 
+/* As in llama-server: where a conversation ends with the assistant's text, and the request does not say what
+ * is to become of it, it goes on. */
+static int continue_by_default(serve_request *r, serve_params *p)
+{
+    const size_t n = json_array_size(p->messages);
+    json_t *last = json_array_get(p->messages, n - 1), *content = json_object_get(last, "content"), *part;
+    const json_t *said = json_object_get(p->root, "continue_final_message");
+    serve_buffer all = {0};
+    size_t i, n_blank = 0;
+    if (p->form & SERVE_FORM_OLLAMA || !(p->form & (SERVE_FORM_CHAT | SERVE_FORM_RENDER)) ||
+        p->generation_prompt >= 0 || (said && !json_is_null(said)) || !is_assistant(last) ||
+        json_array_size(json_object_get(last, "tool_calls")))
+        return 1;
+    if (json_is_string(content))
+        serve_buffer_add(&all, json_string_value(content), json_string_length(content));
+    json_array_foreach(content, i, part) {
+        const json_t *text = json_object_get(part, json_string_value(json_object_get(part, "type")));
+        serve_buffer_add(&all, json_string_value(text), json_string_length(text));
+    }
+    while (n_blank < all.n && isspace((unsigned char)all.p[n_blank]))
+        n_blank++;
+    if (n_blank < all.n) {
+        p->continue_final = BY_DEFAULT;
+        json_object_set_new(last, "content", json_stringn(all.p, all.n));
+    }
+    serve_buffer_free(&all);
+    if (p->continue_final && is_assistant(json_array_get(p->messages, n - 2)))
+        return serve_fail(&r->error, SERVE_E_INVALID_VALUE, "messages",
+                          "messages: two of the assistant at the end, of which only one can be continued");
+    return 1;
+}
+
 /* 1, and what the messages say in all. */
 static int check_messages(serve_request *r, serve_params *p, int32_t *n_calls)
 {
@@ -157,9 +196,10 @@ static int check_messages(serve_request *r, serve_params *p, int32_t *n_calls)
         if (!check_message(e, i, message, knows_developer, n_calls))
             return 0;
     const json_t *final = json_array_get(p->messages, n - 1);
-    const char *last = json_string_value(json_object_get(final, "role"));
     p->continue_final |= json_is_true(json_object_get(final, "prefix")); /* as DeepSeek and Mistral have it */
-    if (p->continue_final && strcmp(last, "assistant") != 0)
+    if (!p->continue_final && !continue_by_default(r, p))
+        return 0;
+    if (p->continue_final && !is_assistant(final))
         return serve_fail(e, SERVE_E_INVALID_VALUE, "continue_final_message",
                           "continue_final_message: the last message is not the assistant's");
     if (p->continue_final && p->generation_prompt == 1)
@@ -196,8 +236,8 @@ static int check_tool(serve_error *e, size_t i, json_t *tool)
     if (!name)
         return bad(e, path, json_object_get(function, "name"), "a string");
     if (!good_name(name))
-        return serve_fail(e, SERVE_E_INVALID_VALUE, path, "%s: expected 1 to 64 letters, digits, _ or -",
-                          path);
+        return serve_fail(e, SERVE_E_INVALID_VALUE, path, "%s: expected 1 to %d letters, digits, _ or -",
+                          path, MOST_NAME);
     json_t *parameters = json_object_get(function, "parameters");
     if (parameters && !json_is_object(parameters) && !json_is_null(parameters))
         return bad(e, serve_path(path, "tools[%zu].function.parameters", i), parameters, "a JSON Schema");
@@ -398,7 +438,7 @@ static int cut_after_last(serve_request *r, const serve_params *p, clef_rendered
 }
 
 /* Renders the messages of a request as the prompt's text. Free with clef_rendered_finish(). */
-static int render_messages(serve_request *r, const serve_params *p, const char *tools, size_t n_tools,
+static int render_messages(serve_request *r, serve_params *p, const char *tools, size_t n_tools,
                            clef_rendered *out)
 {
     const serve_model *m = r->m;
@@ -424,12 +464,16 @@ static int render_messages(serve_request *r, const serve_params *p, const char *
         if (clef_template_render(template, &opts, out, &err) != CLEF_OK)
             ok = serve_fail_status(&r->error, &err, SERVE_E_TEMPLATE, "messages");
     }
-    if (ok && p->continue_final)
-        ok = cut_after_last(r, p, out);
+    const int is_over = ok && p->continue_final && !cut_after_last(r, p, out);
     free(messages);
     for (int32_t i = 0; i < v.n_own; i++)
         free(v.own[i]);
-    return ok;
+    if (!is_over || p->continue_final != BY_DEFAULT)
+        return ok && !is_over;
+    p->continue_final = 0;
+    r->error = (serve_error){0};
+    clef_rendered_finish(out);
+    return render_messages(r, p, tools, n_tools, out);
 }
 
 /* The same, by the template's own form of tools, or else the general one. */

@@ -133,15 +133,17 @@ static int read_integer(const field *f, const json_t *value, void *to, serve_err
     return 1;
 }
 
-/* Any integer of 64 bits, with or without a sign: one below 0 stands for the bits that it has. */
+/* Any integer of 64 bits, with or without a sign: one below 0 stands for the bits that it has. As in
+ * llama-server, -1 asks for a random one, also as an unsigned number; of 64 bits only in its own forms. */
 static int read_seed(const field *f, const json_t *value, serve_params *p, const serve_body *body,
                      serve_error *e)
 {
     int64_t x = 0;
     if (!serve_integer(value, &x) && value != body->large)
         return wrong_type(f, value, "a 64-bit integer", e);
-    p->seed = value == body->large ? body->large_value : (uint64_t)x;
-    p->has_seed = 1;
+    const int is_large = value == body->large;
+    p->seed = is_large ? body->large_value : (uint64_t)x;
+    p->draws_seed = p->seed == UINT32_MAX || (p->seed == UINT64_MAX && (!is_large || p->form & NATIVE));
     return 1;
 }
 
@@ -500,6 +502,8 @@ static void begin(const serve_request *r, serve_form form, serve_params *p)
                         .generation_prompt = -1,
                         .parse_special = 1,
                         .do_sample = 1,
+                        .seed = r->s->o.seed.value,
+                        .draws_seed = !r->s->o.seed.given,
                         .skip_special = 1,
                         .enable_thinking = -1,
                         .thinking_budget = r->s->o.thinking_budget,
@@ -512,9 +516,7 @@ int serve_params_read(serve_request *r, serve_form form, serve_params *p)
     if (!read_body(r, p) || !check_together(r, p))
         return 0;
     clean_sampling(&p->sampling);
-    if (form & SERVE_FORM_NATIVE && (p->seed == UINT64_MAX || p->seed == UINT32_MAX))
-        p->has_seed = 0; /* -1, as a number of either width, asks for a random one there */
-    p->sampling.seed = p->has_seed ? p->seed : cli_terminal_entropy();
+    p->sampling.seed = p->draws_seed ? cli_terminal_entropy() : p->seed;
     return 1;
 }
 

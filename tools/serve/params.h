@@ -44,7 +44,7 @@ typedef struct serve_params {
     int32_t do_sample, skip_special, enable_thinking; /* enable_thinking: -1 if absent */
     int32_t thinking_budget, hides_thinking;          /* -1: no limit; 1: a reply has no text of it */
     uint64_t seed;
-    int32_t has_seed;
+    int32_t draws_seed;
     clef_sampler_opts sampling; /* without lists */
     json_t *messages, *prompt, *input, *stop, *stop_ids, *stream_options, *dry_breakers, *samplers,
         *logit_bias, *allowed_ids;

@@ -277,6 +277,8 @@ static int check_key(serve_request *r, const serve_head *h)
         key = h->authorization + 7 + strspn(h->authorization + 7, " ");
     if (serve_keys_find(r->s->keys, key, &r->tenant))
         return 1;
+    if (!h->authorization && !key && r->endpoint && r->endpoint->flags & SERVE_PUBLIC)
+        return 1; /* but a wrong one is: clients try theirs here */
     return serve_fail(&r->error, SERVE_E_KEY, NULL,
                       key ? "this API key is not known"
                           : "expected an API key in the header Authorization: Bearer KEY, or X-Api-Key");

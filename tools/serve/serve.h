@@ -32,6 +32,7 @@ typedef struct serve_options {
     int32_t n_threads, pin, kv_type, rerank;
     const char     *mmproj; /* the tower of the model, for pictures */
     cli_speculation speculation;
+    cli_seed seed; /* of requests that name none */
     clef_compile_opts compile;
 } serve_options;
 

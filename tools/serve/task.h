@@ -43,6 +43,7 @@ typedef struct serve_choice {
         size_t byte;             /* of what is generated */
         size_t character;        /* from the prompt's begin */
         int32_t is_said;         /* it has some of `content` */
+        int32_t is_first;        /* the text begins with it, and may lose its space */
     } * begins;                  /* [capacity]: where each token begins */
     int32_t n_seen, n_reported;  /* tokens that became text; of these, those with reported logprobs */
     int32_t n_used, n_reasoning; /* of the reply: before a stop string; of these, of its reasoning */

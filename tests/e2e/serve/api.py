@@ -181,6 +181,19 @@ def tokens(s):
     check("a prompt", "Hi" in p and p.endswith("<|im_start|>assistant\n"), p)
     c = s.post("/apply-template", {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Well"}], "continue_final_message": True}).json["prompt"]
     check("continued", c.endswith("Well"), c)
+    hi = [{"role": "user", "content": "Hi"}]
+    tools = [{"type": "function", "function": {"name": f"f{i:0127}"}} for i in range(129)]
+    check("many tools with long names", tools[128]["function"]["name"] in s.post("/apply-template", {"messages": hi, "tools": tools}).json["prompt"])
+    parts = {"role": "assistant", "content": [{"type": "text", "text": "We"}, {"type": "text", "text": "ll"}]}
+    for last in (parts, {"role": "assistant", "content": "Well"}):
+        same(f"so it is without a word: {last}", c, s.post("/apply-template", {"messages": hi + [last]}).json["prompt"])
+    for fields in ({"add_generation_prompt": True}, {"continue_final_message": False}):
+        new = s.post("/apply-template", {"messages": hi + [parts], **fields}).json["prompt"]
+        check(f"a new answer: {fields}", new.startswith(p[:-len("<|im_start|>assistant\n")]) and new.endswith("<|im_start|>assistant\n"), new)
+    for last in ({"role": "assistant", "content": " "}, {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}):
+        check(f"nothing to continue: {last}", s.post("/apply-template", {"messages": hi + [last]}).json["prompt"].endswith("<|im_start|>assistant\n"))
+    r = s.post("/apply-template", {"messages": hi + [parts, parts]})
+    check("two of the assistant at the end", r.status == 400 and "two of the assistant" in r.text, r)
     r = s.post("/apply-template", {"messages": [{"role": "assistant", "content": "Well"}], "continue_final_message": True, "add_generation_prompt": True})
     check("refused: a new answer, too", r.status == 400 and "add_generation_prompt" in r.text, r)
 

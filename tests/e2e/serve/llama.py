@@ -172,6 +172,15 @@ def chats(s):
     same("timings with each event but the first", [False] + [True] * (len(timed) - 1), timed)
 
 
+def seeds(s):
+    same("the seed of --seed", 42, s.get("/props").json["default_generation_settings"]["params"]["seed"])
+    same("requests that name none have it", [42, 42, 7], [completion(s, **x).json["generation_settings"]["seed"] for x in ({}, {"seed": None}, {"seed": 7})])
+    same("so two are the same", completion(s, temperature=2).json["content"], completion(s, temperature=2).json["content"])
+    check("-1 draws one", len({completion(s, seed=-1).json["generation_settings"]["seed"] for _ in range(3)} | {42}) > 2)
+
+
+with Server("-c", "64", "--max-seqs", "2", "--seed", "42") as server_:
+    seeds(server_)
 with Server("-c", "64", "--max-seqs", "2") as server_:
     for part in (replies, prompts, streams, probabilities, editors, server, embeddings):
         part(server_)

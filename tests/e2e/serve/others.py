@@ -96,7 +96,7 @@ def numbers(s):
     alone = subprocess.run([*COMMAND, "run", "-p", prompt, "-n", "12", "--temp", "1", "--top-k", "0", "--top-p", "1", "--min-p", "0", "--seed", str(2 ** 64 - 1), "-q"], capture_output=True, text=True, check=False).stdout
     same("a seed of 64 bits is that of clef run", alone.rstrip("\n"), str(text(seed=2 ** 64 - 1)).rstrip("\n"))
     check("and not that of 2^64 - 2", text(seed=2 ** 64 - 1) != text(seed=2 ** 64 - 2))
-    same("-1 is 2^64 - 1", text(seed=2 ** 64 - 1), text(seed=-1))
+    check("-1 draws one", len({text(seed=-1) for _ in range(8)}) > 1)
     same("ids may be 5.0", 200, s.text([5.0, 6], max_tokens=1.0, n=1.0).status)
     same("but not 5.5", 400, s.text([5.5], max_tokens=1).status)
 

@@ -144,7 +144,7 @@ RANGES = {
     "dry_sequence_breakers": (["chat", "text"], [[""], ["x" * 41], "x", [1]], [[], ["\n"]]),
     "response_format": (["chat"], [{"type": "x"}, "json", {}, {"type": "json_schema"}], [{"type": "text"}]),
     "choice": (["chat"], [[], [1], "a"], [["a"]]), "regex": (["chat"], ["", "(", 1], ["a|b"]), "grammar": (["chat"], ["x", 5], ["", 'root ::= "a"']),
-    "tools": (["chat"], [[{}], "x", [TOOL] * 129, [{"type": "function", "function": {"name": "a b"}}]], [[], [TOOL]]),
+    "tools": (["chat"], [[{}], "x", [TOOL] * 1025, [{"type": "function", "function": {"name": "a b"}}]], [[], [TOOL]]),
     "lora": (["chat", "text"], ["x", [{}], [{"name": "none"}]], [[]]), "cache_salt": (["chat", "text"], [1], ["a", ""]),
     "logprobs": (["text"], [-1, 21, True], [0, 20]), "stream_options": (["chat"], [{"include_usage": True}, 1], []),
     "reasoning_effort": (["chat"], [1, ""], ["low"]), "messages": (["chat"], [[], "x", [1], [{}], [{"role": "user"}], [{"role": "user", "content": 1}]], []),
@@ -206,10 +206,12 @@ def keys():
     p = subprocess.run([*COMMAND, "serve", "--host", "0.0.0.0", "--port", "0"], capture_output=True, text=True, env=env)
     check("others can reach it: it needs a key", p.returncode == 2 and "--no-auth" in p.stderr, p.stderr)
     with Server("--api-key-file", path, env={"CLEF_API_KEY": "third"}) as s:
-        same("health, the page and the models need no key", [200] * 4, [s.get(path).status for path in ("/health", "/", "/models", "/v1/models")])
-        refused("but one model does", s.get("/v1/models/x"), 401, "invalid_api_key")
-        for wrong in ({}, {"Authorization": "Bearer first-kex"}, {"Authorization": "Bearer "}, {"Authorization": "first-key"}, {"X-Api-Key": "# a comment"}, {"X-Api-Key": ""}):
-            refused(f"{wrong}", s.send("GET", "/metrics", headers=wrong), 401, "invalid_api_key")
+        same("health needs no key", 200, s.get("/health").status)
+        same("nor does the list of models, in either place", [200, 200], [s.get(path).status for path in ("/models", "/v1/models")])
+        refused("one of them does", s.get("/v1/models/demo"), 401, "invalid_api_key")
+        refused("no key", s.get("/props"), 401, "invalid_api_key")
+        for wrong in ({"Authorization": "Bearer first-kex"}, {"Authorization": "Bearer "}, {"Authorization": "first-key"}, {"X-Api-Key": "# a comment"}, {"X-Api-Key": ""}):
+            refused(f"{wrong}", s.send("GET", "/v1/models", headers=wrong), 401, "invalid_api_key")
         for right in ({"Authorization": "Bearer first-key"}, {"X-Api-Key": "second-key"}, {"Authorization": "bearer third"}):
             same(f"{right}", 200, s.send("GET", "/metrics", headers=right).status)
         with open(path, "a", encoding="ascii") as f:

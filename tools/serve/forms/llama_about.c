@@ -97,10 +97,13 @@ static json_t *token_of(const serve_model *m, int32_t id)
 }
 
 /* What a request that says nothing else gets: a seed that is drawn for it, which llama-server writes so. */
-static json_t *default_settings(const serve_model *m, int speculates)
+static json_t *default_settings(const serve_request *r, int speculates)
 {
+    const serve_model *m = r->m;
+    const cli_seed *seed = &r->s->o.seed;
     json_t *params = serve_settings_of(&m->sampling);
-    json_object_set_new(params, "seed", json_integer(UINT32_MAX));
+    json_object_set_new(params, "seed",
+                        json_integer(seed->given ? (json_int_t)(seed->value & INT64_MAX) : UINT32_MAX));
     json_object_update_new(params, json_pack("{s:i, s:i, s:b, s:b, s:i, s:b, s:b, s:s, s:[], s:[], s:[]}",
                                              "n_predict", -1, "max_tokens", -1, "ignore_eos", 0, "stream", 0,
                                              "n_probs", 0, "timings_per_token", 0, "post_sampling_probs", 0,
@@ -147,7 +150,7 @@ void serve_answer_props(serve_request *r)
                                      (int)srv->o.max_seqs, "model_path", file_name(m->path), "build_info",
                                      srv->fingerprint, "bos_token", token_of(m, clef_tokenizer_bos(m->tok)),
                                      "eos_token", token_of(m, m->n_ends ? m->ends[0] : -1), "is_sleeping", 0,
-                                     "default_generation_settings", default_settings(m, speculates)));
+                                     "default_generation_settings", default_settings(r, speculates)));
     serve_reply_json(r, o);
 }
 
