@@ -82,6 +82,8 @@ static clef_status print_ids(const clef_rendered *text, const char *model, int s
     clef_status s = clef_tokenizer_open(model, &tok, err);
     if (!s)
         s = clef_tokenizer_encode_plain(tok, text->text, text->n_bytes, spans, n_spans, &ids, &n, err);
+    if (!s)
+        s = cli_begin_with_bos(model, tok, &ids, &n, err);
     if (!s) {
         cli_json_ints(stdout, ids, n);
         putchar('\n');

@@ -126,7 +126,7 @@ static int encode(talk *t, const clef_rendered *text, int32_t **ids, int32_t *n)
                                       : clef_tokenizer_encode_plain(t->tok, text->text, text->n_bytes, spans,
                                                                     n_spans, ids, n, &err);
     free(spans);
-    return s ? cli_report(&err) : CLI_GO_ON;
+    return s || cli_begin_with_bos(t->path, t->tok, ids, n, &err) ? cli_report(&err) : CLI_GO_ON;
 }
 
 /* Removes the oldest turn: the first message of the user and all up to the next one. */

@@ -171,6 +171,10 @@ int cli_read_file(const char *path, char **out, size_t *n_bytes);
 /** Fills err and returns the status, as the library does. */
 CLI_PRINTF(3, 4)
 clef_status cli_error(clef_error *err, clef_status status, const char *format, ...);
+/** Puts BOS before the ids of a rendered conversation where the model is a GGUF file whose texts begin with
+ *  it, unless the template wrote it; so does llama.cpp. *ids is for clef_tokens_free(). */
+clef_status cli_begin_with_bos(const char *model, const clef_tokenizer *tok, int32_t **ids, int32_t *n,
+                               clef_error *err);
 
 /** The last part of a model's path, as a title. */
 const char *cli_title_of(const char *path);

@@ -505,7 +505,7 @@ static int encode(serve_task *t, const clef_rendered *text, serve_prompt *to)
                               : clef_tokenizer_encode_plain(m->tok, text->text, text->n_bytes, spans, n_spans,
                                                             &to->ids, &to->n, &err);
     free(spans);
-    if (s)
+    if (s || cli_begin_with_bos(m->path, m->tok, &to->ids, &to->n, &err))
         return serve_fail_status(&t->r->error, &err, SERVE_E_INVALID_VALUE, "messages");
     return to->n
                ? 1

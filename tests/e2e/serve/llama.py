@@ -1,5 +1,8 @@
 """What llama-server's reference (tools/server/README.md of ggml-org/llama.cpp) says of its own routes."""
-from serving import Server, check, events, finish, same
+import os
+import subprocess
+
+from serving import COMMAND, Server, check, events, finish, same, spaced_model
 
 PROMPT = "The king said to his men"
 
@@ -179,6 +182,40 @@ def seeds(s):
     check("-1 draws one", len({completion(s, seed=-1).json["generation_settings"]["seed"] for _ in range(3)} | {42}) > 2)
 
 
+def spaced():
+    """A GGUF file that begins texts with BOS, and has no template; and its folder."""
+    folder, file = spaced_model()
+    said = [{"role": "user", "content": "ab cd"}]
+    with Server("-c", "256", model=file) as s:
+        text = s.post("/apply-template", {"messages": said}).json["prompt"]
+        same("chatml where there is no template", "<|im_start|>user\nab cd<|im_end|>\n<|im_start|>assistant\n", text)
+        check("the log says so", "chats take chatml" in s.log, s.log)
+        ids = s.post("/tokenize", {"content": text, "add_special": True}).json["tokens"]
+        answers = [s.post("/v1/chat/completions", {"messages": said, "max_tokens": 8, "temperature": 0}).json for _ in range(2)]
+        counts = [answers[0]["usage"]["prompt_tokens"], sum(s.post("/v1/messages", {"messages": said, "max_tokens": 1}).json["usage"][k] for k in ("input_tokens", "cache_read_input_tokens")),
+                  s.post("/v1/chat/completions/input_tokens", {"messages": said}).json["input_tokens"],
+                  s.post("/v1/messages/count_tokens", {"messages": said}).json["input_tokens"]]
+        same("BOS is counted", [len(ids)] * 4, counts)
+        same("and cached", len(ids) - 1, answers[1]["usage"]["prompt_tokens_details"]["cached_tokens"])
+        same("the same answer from the ids", answers[0]["choices"][0]["message"]["content"].strip(), s.text(ids, max_tokens=8, temperature=0).json["choices"][0]["text"].strip())
+        alone = subprocess.run([*COMMAND, "chat", file, "--chat-template", "chatml", "--temp", "0", "-n", "8", "-q"], input=said[0]["content"], capture_output=True,
+                               text=True, check=False).stdout
+        same("and from clef chat", answers[0]["choices"][0]["message"]["content"].strip(), alone.strip())
+        one = {"grammar": 'root ::= " abc def"', "logprobs": True, "top_logprobs": 3, "max_tokens": 30}
+        choice = s.chat(**one).json["choices"][0]
+        tokens = choice["logprobs"]["content"]
+        same("the tokens of a text are the text", [choice["message"]["content"]] * 2,
+             ["".join(t["token"] for t in tokens), bytes(b for t in tokens for b in t["bytes"]).decode()])
+        check("without the first one's space, also of others", not any(t["token"].startswith(" ") for t in tokens[0]["top_logprobs"]), tokens[0])
+        lines = [e["choices"][0] for e in events(s.chat(stream=True, **one).text) if e["choices"]]
+        same("and in a stream", choice["message"]["content"], "".join(t["token"] for c in lines if c.get("logprobs") for t in c["logprobs"]["content"]))
+    for model, template, wanted in ((folder, "chatml", len(ids) - 1), (file, "{{ bos_token }}" + text + "\n", len(ids)), (file, text + "\n", len(ids))):
+        with Server("-c", "256", "--chat-template", template, model=model) as s:
+            same(f"BOS of {os.path.basename(model)} with {template}", wanted,
+                 s.post("/v1/chat/completions", {"messages": said, "max_tokens": 1}).json["usage"]["prompt_tokens"])
+
+
+spaced()
 with Server("-c", "64", "--max-seqs", "2", "--seed", "42") as server_:
     seeds(server_)
 with Server("-c", "64", "--max-seqs", "2") as server_:

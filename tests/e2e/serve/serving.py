@@ -98,6 +98,37 @@ def tiny_model(folder, name, seed):
     return os.path.join(folder, name)
 
 
+def spaced_model():
+    """A folder and a GGUF file of a new model with a tokenizer of Llama 2's kind: BOS before a text, and a space that its first word
+    loses. It has no chat template."""
+    folder = tempfile.mkdtemp(prefix="clef-serve-model-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    letters = [chr(c) for c in range(33, 127)]
+    pieces = ["<unk>", "<s>", "</s>"] + [f"<0x{i:02X}>" for i in range(256)] + ["\u2581"] + letters + ["\u2581" + c for c in letters]
+    special = [{"id": i, "content": pieces[i], "special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False} for i in range(3)]
+    with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as f:
+        json.dump({"version": "1.0", "added_tokens": special, "pre_tokenizer": None,
+                   "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+                   "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                                      "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+                                      "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}},
+                   "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+                                                                {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+                   "model": {"type": "BPE", "byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>", "vocab": {p: i for i, p in enumerate(pieces)},
+                             "merges": [["\u2581", c] for c in letters]}}, f)
+    with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as f:
+        json.dump({"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "tokenizer_class": "LlamaTokenizer"}, f)
+    with open(os.path.join(folder, "config.json"), "w", encoding="ascii") as f:
+        json.dump({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2,
+                   "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128, "max_position_embeddings": 1024,
+                   "vocab_size": len(pieces), "rms_norm_eps": 1e-5, "rope_theta": 10000, "tie_word_embeddings": False, "hidden_act": "silu"}, f)
+    model, env = os.path.join(folder, "model"), dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0")
+    subprocess.run([*COMMAND, "train", "--new", os.path.join(folder, "config.json"), "--tokenizer", folder, "--data", __file__, "-n", "1", "-c", "32",
+                    "-b", "1", "--rate", "1e-6", "--seed", "5", "-q", "--validation", "0", "-o", model], check=True, env=env, stdout=subprocess.DEVNULL)
+    subprocess.run([*COMMAND, "convert", model, model + ".gguf", "-q"], check=True, env=env)
+    return model, model + ".gguf"
+
+
 def events(text):
     """The JSON of a stream's events, without [DONE]."""
     return [json.loads(line[6:]) for line in text.split("\n") if line.startswith("data: {")]

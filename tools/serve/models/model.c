@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/terminal.h"
 #include "tools/constraint.h"
 #include "tools/hub/hub.h"
 #include "tools/sampling.h"
@@ -84,14 +85,21 @@ static int open_templates(serve_model *m, const serve_options *o)
 {
     clef_error err = {0};
     size_t n = 0;
-    clef_status s = clef_template_open(m->path, o->template, 0, &m->template, &err);
-    if (s == CLEF_E_NOT_FOUND && !o->template) { /* it has /v1/completions */
+    const char *name = o->template;
+    clef_status s = clef_template_open(m->path, name, 0, &m->template, &err);
+    if (s == CLEF_E_NOT_FOUND && !name && !cli_terminal_is_folder(m->path)) { /* as llama-server has it */
+        name = "chatml";
+        s = clef_template_open(m->path, name, 0, &m->template, &err);
+        fprintf(stderr, "clef: %s has no chat template: chats take chatml; --chat-template names another\n",
+                m->id);
+    }
+    if (s == CLEF_E_NOT_FOUND && !name) { /* it has /v1/completions */
         snprintf(m->no_template, sizeof m->no_template,
                  "the model has no chat template; --chat-template names one");
         return CLI_GO_ON;
     }
     if (!s)
-        s = clef_template_open(m->path, o->template, 1, &m->template_with_tools, &err);
+        s = clef_template_open(m->path, name, 1, &m->template_with_tools, &err);
     if (s)
         return cli_report(&err);
     int rc = find_specials(m);
