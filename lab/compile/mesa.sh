@@ -155,16 +155,21 @@ mesa_batch() {
 }
 
 # mesa_chosen CHIP: lines "SUM FILE KERNEL OPTIONS" of the hot programs that the chip gets. Arm's, which take up to a minute each: the Q4_K
-# products and attention. In brief: of each kernel one of so many, or the first alone.
+# products and attention, without sub-groups, which their drivers do not have. In brief: of each kernel one of so many, or the first alone.
 mesa_chosen() {
   local each=1
   [ -z "$brief" ] || each=1000
   [ -z "$brief" ] || [ "$1" != navi31 ] || each=5
   case $1 in
     adreno* | mali*)
-      awk '$3 ~ /^(panel_gpu_(gemv|gemm|activations)|attention_gpu_(decode|flash))$/ && (!/W_TYPE=/ || /W_TYPE=12 .*INT_DOT=[1-9]/) && !n[$3]++' "$out/hot" ;;
-    # It has 32 KiB of local memory, so that a plan gives it smaller tiles of gradients.
-    pitcairn) awk -v each=$each '$3 !~ /^attention_grad/ && n[$3]++ % each == 0' "$out/hot" ;;
+      awk '$3 ~ /^(panel_gpu_(gemv|gemm|activations)|attention_gpu_(decode|flash))$/ && (!/W_TYPE=/ || /W_TYPE=12 .*INT_DOT=[1-9]/) && !n[$3]++' "$out/hot" |
+        while read -r _ file kernel options; do
+          sed '1s/-D SUBGROUPS=1 /-D SUBGROUPS=0 /' "$out/cl/$file" >"$out/cl/arm$file"
+          echo "$(sha256sum <"$out/cl/arm$file" | cut -c 1-32) arm$file $kernel ${options/-D SUBGROUPS=1 /-D SUBGROUPS=0 }"
+        done ;;
+    # It has 32 KiB of local memory, so that a plan gives it smaller tiles of gradients, and of heads of 128. Mesa's compiler divides
+    # by zero where a program takes more.
+    pitcairn) awk -v each=$each '$3 !~ /^attention_grad/ && !/ ROWS=32 .* KEYS=32 -D D=128/ && n[$3]++ % each == 0' "$out/hot" ;;
     *) awk -v each=$each 'n[$3]++ % each == 0' "$out/hot" ;;
   esac
 }

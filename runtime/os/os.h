@@ -157,7 +157,7 @@ int clef__os_was_killed(int code);
 /** Moves this process to the background: detached from the terminal, with stderr on the null device, and only
  *  on processors that are idle. */
 void        clef__os_go_to_background(void);
-/** Ends a process, and waits until it has ended. */
+/** Ends a process, and waits until it has ended: up to 2 s, then as clef__os_leave(). */
 void        clef__os_kill(int64_t process);
 /** A process's journal, in which it notes what it tries (os_guard_*.c). Open makes the file if it is
  *  missing, and waits while another process has it open. A process has one journal at a time. CLEF_E_IO. */

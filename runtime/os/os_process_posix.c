@@ -156,8 +156,11 @@ void clef__os_kill(int64_t process)
     int code;
     kill((pid_t)process, SIGKILL);
     /* One that a driver keeps in the kernel ends later, or never. */
-    for (int ms = 0; ms < MOST_MS && !clef__os_ended(process, &code); ms += POLL_MS)
+    int ms = 0;
+    for (; ms < MOST_MS && !clef__os_ended(process, &code); ms += POLL_MS)
         clef__os_sleep(POLL_MS);
+    if (ms >= MOST_MS)
+        clef__os_leave(process);
 }
 
 void clef__os_sleep(int32_t ms)

@@ -161,7 +161,9 @@ static clef_status place_weights(clef_plan *plan, clef_error *err)
         if (s)
             break;
         /* a driver may refuse pages of a file that is mapped read-only */
-        const int is_mapped = can_map(plan, v, data) && !map_weight(plan, v, data, NULL);
+        const int may_map = can_map(plan, v, data), is_mapped = may_map && !map_weight(plan, v, data, NULL);
+        if (may_map && !is_mapped)
+            up.left += round_up((uint64_t)clef__bytes(v, NULL), align);
         s = is_mapped ? CLEF_OK : upload_weight(plan, v, data, &up, err);
         up.done += round_up((uint64_t)clef__bytes(v, NULL), align);
         if (!s)

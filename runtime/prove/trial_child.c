@@ -313,9 +313,12 @@ clef_status clef_prove(const char *device, const char *path, int32_t first, cons
     do
         s = do_work(&w, device, at, first, err);
     while (w.waits && mailbox && clef__child_wait(mailbox, at, sizeof at, &first));
-    if (s == CLEF_E_CL || s == CLEF_E_DEVICE) /* the driver may not come back from closing a lost context */
+    if (s) { /* the driver may not come back from closing a lost context */
+        clef__os_journal_close();
+        if (w.dev)
+            w.dev->cache_policy = CLEF__SAVE_NEVER;
         clef__os_guard(CLOSE_SECONDS, "", "");
-    else if (w.tried_cases)
+    } else if (w.tried_cases)
         clef__programs_save_in_background(w.dev);
     clef_device_close(w.dev);
     return s;

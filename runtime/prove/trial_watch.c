@@ -91,9 +91,9 @@ static void read_line(child *c, const char *line, clef__trial_result *results, i
         return;
     c->at = fields == 2 ? unit : -1;
     c->n_done += fields >= 4;
-    c->had_no_memory = fields >= 4 && strcmp(verdict, "killed") == 0;
-    c->is_ending =
-        fields >= 4 && (c->had_no_memory || (read_verdict(verdict, &how) && how >= CLEF_PROOF_FAULTED));
+    const int is_new = fields >= 4 && c->n_done > c->n_at_start; /* not of the child before this one */
+    c->had_no_memory = is_new && strcmp(verdict, "killed") == 0;
+    c->is_ending = is_new && (c->had_no_memory || (read_verdict(verdict, &how) && how >= CLEF_PROOF_FAULTED));
     clef__trial_result *r = &results[unit];
     if (fields >= 4 && !r->is_known && read_verdict(verdict, &r->verdict)) {
         r->is_known = r->verdict != CLEF_PROOF_FAULTED;
@@ -152,7 +152,17 @@ static void note_end(clef__trials *t, child *c, int was_killed)
 
 /* ---- watching -------------------------------------------------------------------------------- */
 
-/* 1 for a child that should have ended: the driver keeps it in the kernel, where no signal reaches it. */
+/* Gives the journal another file: a child that cannot end keeps the lock of the one that it has. */
+static void renew_journal(const child *c)
+{
+    char *text = NULL;
+    size_t n = 0;
+    if (!clef__os_read(c->journal, JOURNAL_BYTES, &text, &n, NULL))
+        (void)clef__os_write(c->journal, text, n, NULL);
+    free(text);
+}
+
+/* 1 for a child that should have ended: a driver may keep it in the kernel. */
 static int is_stuck(child *c)
 {
     const double now = clef__os_seconds();
@@ -175,8 +185,10 @@ static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
     const int is_left_behind = !is_over && !c->has_ended && is_stuck(c);
     if (!c->has_ended && !is_over && !is_left_behind)
         return CLEF_OK;
-    if (is_left_behind)
-        clef__os_leave(c->process.process);
+    if (is_left_behind) {
+        clef__os_kill(c->process.process);
+        renew_journal(c);
+    }
     c->runs = 0;
     /* Wine gives exit code 0 for a process that a signal ended. It was within a unit then, if its journal is
      * still there. */

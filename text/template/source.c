@@ -163,7 +163,7 @@ static clef_status from_gguf(const char *path, const char *which, int32_t has_to
 /* 1 for a template's text, rather than a name or a file that is not there. */
 static int is_source(const char *which)
 {
-    return strchr(which, '{') || (strchr(which, ' ') && !strpbrk(which, "/\\."));
+    return strchr(which, '{') != NULL;
 }
 
 clef_status clef_template_open(const char *model, const char *which, int32_t has_tools, clef_template **out,

@@ -27,7 +27,8 @@ int serve_choice_begin(serve_choice *c)
     const serve_model *m = t->r->m;
     clef_error err = {0};
     const serve_prompt *prompt = &t->prompts[c->prompt];
-    c->stream = (clef_stream){.tok = m->tok, .started = !t->is_chat && !m->is_seq2seq};
+    c->stream =
+        (clef_stream){.tok = m->tok, .started = (!t->is_chat || t->p.continue_final) && !m->is_seq2seq};
     c->forced = (clef_stream){.tok = m->tok};
     c->kind = prompt->starts_thinking ? CLEF_REPLY_REASONING : CLEF_REPLY_CONTENT;
     c->format = t->has_tools || m->format == CLEF_TOOLS_HARMONY ? m->format : CLEF_TOOLS_NONE;

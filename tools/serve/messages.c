@@ -174,7 +174,7 @@ static int continue_by_default(serve_request *r, serve_params *p)
     serve_buffer_free(&all);
     if (p->continue_final && is_assistant(json_array_get(p->messages, n - 2)))
         return serve_fail(&r->error, SERVE_E_INVALID_VALUE, "messages",
-                          "messages: two of the assistant at the end, of which only one can be continued");
+                          "messages: expected one of the assistant at the end, which is continued, got two");
     return 1;
 }
 

@@ -15,7 +15,6 @@ Hello <|im_end|><|end|>
 x" "$(render --template phi3 --no-generation-prompt | tail -2; printf x)"
 same "command-r" "<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>Be brief.<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|USER_TOKEN|>Hello <|im_end|><|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>" "$(render --template command-r)"
 same "a template itself" "1 Be brief." "$(render --template '1 {{ messages[0].content }}')"
-same "also without a variable" "Say something" "$(render --template 'Say something')"
 refused "no file of this name" 1 "no such file" render --template "no such/file.jinja"
 for name in llama2 llama3 mistral gemma zephyr; do
   check "$name" render --template $name --arg 'bos_token="<s>"' --arg 'eos_token="</s>"'

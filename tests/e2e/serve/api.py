@@ -193,7 +193,7 @@ def tokens(s):
     for last in ({"role": "assistant", "content": " "}, {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}):
         check(f"nothing to continue: {last}", s.post("/apply-template", {"messages": hi + [last]}).json["prompt"].endswith("<|im_start|>assistant\n"))
     r = s.post("/apply-template", {"messages": hi + [parts, parts]})
-    check("two of the assistant at the end", r.status == 400 and "two of the assistant" in r.text, r)
+    check("two of the assistant at the end", r.status == 400 and "one of the assistant at the end" in r.text, r)
     r = s.post("/apply-template", {"messages": [{"role": "assistant", "content": "Well"}], "continue_final_message": True, "add_generation_prompt": True})
     check("refused: a new answer, too", r.status == 400 and "add_generation_prompt" in r.text, r)
 

@@ -449,6 +449,9 @@ def custom_tools(s):
     for name, wrong in {"a grammar that clef does not have": dict(tool, format={"type": "grammar", "syntax": "lark", "definition": "start: A"}),
                         "no name": {"type": "custom"}, "another tool": {"type": "web_search"}}.items():
         same(f"custom: refused: {name}", 400, responses(s, tools=[wrong]).status)
+    beside = responses(s, tools=[{"type": "web_search_preview"}, tool])
+    same("a tool of OpenAI's servers beside one's own is left out", (200, "tools[0]"), (beside.status, beside.headers["clef-ignored"]))
+    same("unless it is chosen", 400, responses(s, tools=[{"type": "web_search"}, tool], tool_choice={"type": "web_search"}).status)
     same("custom: refused: no input", 400, responses(s, [dict(item, input=5)]).status)
 
 

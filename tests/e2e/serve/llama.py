@@ -209,7 +209,7 @@ def spaced():
         check("without the first one's space, also of others", not any(t["token"].startswith(" ") for t in tokens[0]["top_logprobs"]), tokens[0])
         lines = [e["choices"][0] for e in events(s.chat(stream=True, **one).text) if e["choices"]]
         same("and in a stream", choice["message"]["content"], "".join(t["token"] for c in lines if c.get("logprobs") for t in c["logprobs"]["content"]))
-    for model, template, wanted in ((folder, "chatml", len(ids) - 1), (file, "{{ bos_token }}" + text + "\n", len(ids)), (file, text + "\n", len(ids))):
+    for model, template, wanted in ((folder, "chatml", len(ids) - 1), (file, "{{ bos_token }}" + text + "\n", len(ids)), (file, "{# without BOS #}" + text + "\n", len(ids))):
         with Server("-c", "256", "--chat-template", template, model=model) as s:
             same(f"BOS of {os.path.basename(model)} with {template}", wanted,
                  s.post("/v1/chat/completions", {"messages": said, "max_tokens": 1}).json["usage"]["prompt_tokens"])

@@ -276,13 +276,42 @@ static json_t *tool_of(serve_task *t, size_t i, const json_t *tool)
     return NULL;
 }
 
+/* 1 for a tool that OpenAI's servers run, such as web_search_preview. Programs offer them beside their own.
+ */
+static int is_hosted(const json_t *tool)
+{
+    static const char *const types[] = {"web_search", "file_search", "code_interpreter", "image_generation",
+                                        "mcp"};
+    const char *type = json_string_value(json_object_get(tool, "type"));
+    for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
+        if (strncmp(type, types[i], strlen(types[i])) == 0 &&
+            (!type[strlen(types[i])] || strstr(type, "_preview") || strstr(type, "_20"))) /* and of a date */
+            return 1;
+    return 0;
+}
+
+static size_t count_hosted(const json_t *tools)
+{
+    const json_t *tool;
+    size_t i, n = 0;
+    json_array_foreach(tools, i, tool)
+        n += (size_t)is_hosted(tool);
+    return n;
+}
+
 static int read_tools(serve_task *t)
 {
     json_t *tools = json_array();
     const json_t *tool;
     size_t i;
     int ok = json_is_array(t->p.tools) || serve_wrong(t->r, "tools", t->p.tools, "a list");
+    const int has_own = ok && count_hosted(t->p.tools) < json_array_size(t->p.tools);
     json_array_foreach(t->p.tools, i, tool) {
+        char path[128];
+        if (has_own && is_hosted(tool)) {
+            serve_note_ignored(t->r, serve_path(path, "tools[%zu]", i));
+            continue;
+        }
         json_t *made = ok ? tool_of(t, i, tool) : NULL;
         ok = made && json_array_append_new(tools, made) == 0;
     }
