@@ -146,28 +146,35 @@ static int check_message(serve_error *e, size_t i, json_t *message, int knows_de
     return 1;
 }
 
+int serve_message_text(const json_t *content, const char *between, serve_buffer *all)
+{
+    const json_t *part;
+    size_t i, n_blank = 0;
+    if (json_is_string(content))
+        serve_buffer_add(all, json_string_value(content), json_string_length(content));
+    json_array_foreach(content, i, part) {
+        const json_t *text = json_object_get(part, json_string_value(json_object_get(part, "type")));
+        serve_buffer_add(all, between, i > 0 ? strlen(between) : 0);
+        serve_buffer_add(all, json_string_value(text), json_string_length(text));
+    }
+    while (n_blank < all->n && isspace((unsigned char)all->p[n_blank]))
+        n_blank++;
+    return n_blank < all->n;
+}
+
 /* As in llama-server: where a conversation ends with the assistant's text, and the request does not say what
  * is to become of it, it goes on. */
 static int continue_by_default(serve_request *r, serve_params *p)
 {
     const size_t n = json_array_size(p->messages);
-    json_t *last = json_array_get(p->messages, n - 1), *content = json_object_get(last, "content"), *part;
+    json_t *last = json_array_get(p->messages, n - 1), *content = json_object_get(last, "content");
     const json_t *said = json_object_get(p->root, "continue_final_message");
     serve_buffer all = {0};
-    size_t i, n_blank = 0;
     if (p->form & SERVE_FORM_OLLAMA || !(p->form & (SERVE_FORM_CHAT | SERVE_FORM_RENDER)) ||
         p->generation_prompt >= 0 || (said && !json_is_null(said)) || !is_assistant(last) ||
         json_array_size(json_object_get(last, "tool_calls")))
         return 1;
-    if (json_is_string(content))
-        serve_buffer_add(&all, json_string_value(content), json_string_length(content));
-    json_array_foreach(content, i, part) {
-        const json_t *text = json_object_get(part, json_string_value(json_object_get(part, "type")));
-        serve_buffer_add(&all, json_string_value(text), json_string_length(text));
-    }
-    while (n_blank < all.n && isspace((unsigned char)all.p[n_blank]))
-        n_blank++;
-    if (n_blank < all.n) {
+    if (serve_message_text(content, "", &all)) {
         p->continue_final = BY_DEFAULT;
         json_object_set_new(last, "content", json_stringn(all.p, all.n));
     }

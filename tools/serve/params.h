@@ -86,6 +86,8 @@ int serve_is_plain(const json_t *text);
 /** 1 if a value has a NUL in a string. */
 int serve_has_nul(const json_t *value);
 
+/** Adds the text of a message, of parts with `between` between them. 1: it is more than blank. */
+int serve_message_text(const json_t *content, const char *between, serve_buffer *all);
 /** Makes the messages say what functions there are, and how to call one; tools NULL: only what was called
  *  before becomes text. 0 and an error: no memory. */
 int serve_generic_tools(serve_request *r, serve_params *p, const char *tools, size_t n);

@@ -1,5 +1,4 @@
 /* From Anthropic's messages to those of a chat. https://docs.anthropic.com/en/api/messages has the fields. */
-#include <ctype.h>
 #include <string.h>
 
 #include "tools/serve/forms/form.h"
@@ -263,21 +262,12 @@ static int add_message(reading *w, size_t i, const json_t *message)
 static void continue_last(serve_params *p)
 {
     json_t *last = json_array_get(p->messages, json_array_size(p->messages) - 1),
-           *content = json_object_get(last, "content"), *part;
+           *content = json_object_get(last, "content");
     const char *role = json_string_value(json_object_get(last, "role"));
-    size_t i;
     if (!role || strcmp(role, "assistant") != 0 || json_object_get(last, "tool_calls"))
         return;
     serve_buffer all = {0};
-    json_array_foreach(content, i, part) {
-        const json_t *text = json_object_get(part, "text");
-        serve_buffer_add(&all, "\n", i > 0);
-        serve_buffer_add(&all, json_string_value(text), json_string_length(text));
-    }
-    size_t n_blank = 0;
-    while (n_blank < all.n && isspace((unsigned char)all.p[n_blank]))
-        n_blank++;
-    p->continue_final = n_blank < all.n;
+    p->continue_final = serve_message_text(content, "\n", &all);
     json_object_set_new(last, "content", json_stringn(all.p ? all.p : "", all.n));
     serve_buffer_free(&all);
 }
