@@ -279,7 +279,10 @@ static void put_special_tokens(const clef_tokenizer *tok, const clef_hparams *hp
                  {KEY "seperator_token_id", tok->sep},
                  {KEY "padding_token_id", tok->pad},
                  {KEY "cls_token_id", tok->cls},
-                 {KEY "mask_token_id", tok->mask}};
+                 {KEY "mask_token_id", tok->mask},
+                 {KEY "fim_pre_token_id", tok->fim[0]},
+                 {KEY "fim_suf_token_id", tok->fim[1]},
+                 {KEY "fim_mid_token_id", tok->fim[2]}};
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
         if (roles[i].id >= 0 && roles[i].id < count_written(tok, hp->n_vocab))
             clef__gguf_put_u32(w, roles[i].key, (uint32_t)roles[i].id);

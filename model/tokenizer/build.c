@@ -70,6 +70,7 @@ clef_tokenizer *clef__tokenizer_new(void)
         return NULL;
     clef__vocab_init(&tok->vocab);
     tok->bos = tok->eos = tok->unk = tok->sep = tok->pad = tok->cls = tok->mask = -1;
+    tok->fim[0] = tok->fim[1] = tok->fim[2] = -1;
     make_templates(tok);
     return tok;
 }

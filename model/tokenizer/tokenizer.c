@@ -35,11 +35,32 @@ int32_t clef_tokenizer_eos(const clef_tokenizer *tok)
     return tok ? tok->eos : -1;
 }
 
+int32_t clef_tokenizer_leading_bos(const clef_tokenizer *tok)
+{
+    const clef__template *form = tok ? &tok->single : NULL;
+    return form && form->n && form->items[0].id == tok->bos ? tok->bos : -1;
+}
+
+clef_status clef_tokens_begin_with(int32_t id, int32_t **ids, int32_t *n, clef_error *err)
+{
+    if (*n && (*ids)[0] == id)
+        return CLEF_OK;
+    int32_t *more = realloc(*ids, ((size_t)*n + 1) * sizeof *more);
+    if (!more)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %lld ids", (long long)*n + 1);
+    memmove(more + 1, more, (size_t)*n * sizeof *more);
+    more[0] = id;
+    *ids = more;
+    ++*n;
+    return CLEF_OK;
+}
+
 int32_t clef_tokenizer_role(const clef_tokenizer *tok, clef_token_role role)
 {
-    if (!tok || (unsigned)role > CLEF_ROLE_MASK)
+    if (!tok || (unsigned)role > CLEF_ROLE_FIM_MIDDLE)
         return -1;
-    const int32_t ids[] = {tok->bos, tok->eos, tok->unk, tok->sep, tok->pad, tok->cls, tok->mask};
+    const int32_t ids[] = {tok->bos, tok->eos,  tok->unk,    tok->sep,    tok->pad,
+                           tok->cls, tok->mask, tok->fim[0], tok->fim[1], tok->fim[2]};
     return ids[role];
 }
 

@@ -16,7 +16,7 @@ POSTS = ["/v1/chat/completions", "/v1/chat/completions/input_tokens", "/v1/compl
          "/v1/rerank", "/v2/rerank", "/tokenize", "/detokenize", "/apply-template"]
 FORMS = ["/v1/audio/transcriptions", "/v1/audio/translations"]
 PATHS = [*POSTS * 4, *FORMS * 6, "/v1/chat/completions/control", "/v1/systemone", "/slots/0?action=save", "/slots", "/slots?fail_on_no_slot=1", "/lora-adapters", "/api/tags", "/api/ps", "/api/version",
-         "/health", "/v1/responses/x", "/v1/models", "/v1/models/x", "/metrics", "/props", "/", "/v1/%00", "/" + "a" * 200]
+         "/health", "/v1/responses/x", "/v1/responses/x/input_items?limit=2&order=asc&after=x", "/v1/models", "/v1/models/x", "/metrics", "/props", "/", "/v1/%00", "/" + "a" * 200]
 USER = [{"role": "user", "content": "Hi"}]
 TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}}
 SEEDS = [
@@ -36,7 +36,8 @@ SEEDS = [
     {"input": [{"role": "user", "content": [{"type": "input_text", "text": "a"}]}, {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "t"}]}, {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "a", "output": "4"}],
      "max_output_tokens": 2, "instructions": "i", "text": {"format": {"type": "json_schema", "name": "n", "schema": {"enum": [1]}}}, "include": ["message.output_text.logprobs"]},
     {"input": "a", "max_output_tokens": 3, "stream": True, "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f"}]}, "reasoning": {"effort": "low"}, "previous_response_id": "resp_x"},
-    {"model": "x", "messages": [{"role": "user", "content": "a", "images": []}, {"role": "assistant", "content": "", "thinking": "t", "tool_calls": [{"function": {"name": "f", "arguments": {"x": 1}}}]}], "tools": [TOOL], "options": {"num_predict": 2, "temperature": 0.5, "stop": ["a"]}, "think": "low"},
+    {"input": [{"type": "item_reference", "id": "msg_x"}, {"id": "fc_x"}, {"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}]}], "max_output_tokens": 2},
+    [{"id": 0, "scale": 1}], {"model": "x", "messages": [{"role": "user", "content": "a", "images": []}, {"role": "assistant", "content": "", "thinking": "t", "tool_calls": [{"function": {"name": "f", "arguments": {"x": 1}}}]}], "tools": [TOOL], "options": {"num_predict": 2, "temperature": 0.5, "stop": ["a"]}, "think": "low"},
     {"model": "x", "prompt": "a", "system": "s", "raw": True, "stream": False, "format": {"enum": [1]}, "options": {"num_predict": 2, "seed": 5}},
     {"input_prefix": "a", "input_suffix": "b", "prompt": "c", "input_extra": [{"filename": "f", "text": "t"}], "n_predict": 2, "stream": True}, {"prompt": "a", "suffix": "b", "max_tokens": 2},
     {"prompt": [[1, "a", 2], {"prompt_string": "b"}], "n_predict": 2, "n_probs": 2, "post_sampling_probs": True, "temperature": 0, "response_fields": ["content", "timings/prompt_n"], "n_indent": 1, "t_max_predict_ms": 5, "cache_prompt": False, "samplers": ["infill", "top_k"]},

@@ -254,21 +254,8 @@ int cli_size_read(const char *text, uint64_t *out)
 clef_status cli_begin_with_bos(const char *model, const clef_tokenizer *tok, int32_t **ids, int32_t *n,
                                clef_error *err)
 {
-    const int32_t bos = clef_tokenizer_bos(tok);
-    int32_t *empty = NULL, n_empty = 0;
-    if (bos < 0 || !*n || (*ids)[0] == bos || cli_terminal_is_folder(model))
+    const int32_t bos = clef_tokenizer_leading_bos(tok);
+    if (bos < 0 || !*n || cli_terminal_is_folder(model))
         return CLEF_OK;
-    const clef_status s = clef_tokenizer_encode(tok, "", 0, CLEF_SPECIAL_ADD, &empty, &n_empty, err);
-    const int has_bos = !s && n_empty > 0 && empty[0] == bos;
-    clef_tokens_free(empty);
-    if (!has_bos)
-        return s;
-    int32_t *more = realloc(*ids, ((size_t)*n + 1) * sizeof *more);
-    if (!more)
-        return cli_error(err, CLEF_E_NOMEM, "no memory for %d ids", (int)*n + 1);
-    memmove(more + 1, more, (size_t)*n * sizeof *more);
-    more[0] = bos;
-    *ids = more;
-    ++*n;
-    return CLEF_OK;
+    return clef_tokens_begin_with(bos, ids, n, err);
 }

@@ -44,15 +44,8 @@ static clef_status encode(clef_model *model, const char *text, size_t n_bytes, i
                           int32_t *bos, clef_error *err)
 {
     const clef_tokenizer *tok = clef_model_tokenizer(model, err);
-    int32_t *empty = NULL, n_empty = 0;
-    if (!tok)
-        return err->status;
-    clef_status status = clef_tokenizer_encode(tok, "", 0, CLEF_SPECIAL_ADD, &empty, &n_empty, err);
-    *bos = status == CLEF_OK && n_empty > 0 && empty[0] == clef_tokenizer_bos(tok) ? empty[0] : -1;
-    clef_tokens_free(empty);
-    if (status == CLEF_OK)
-        status = clef_tokenizer_encode(tok, text, n_bytes, CLEF_SPECIAL_ADD, ids, n, err);
-    return status;
+    *bos = clef_tokenizer_leading_bos(tok);
+    return tok ? clef_tokenizer_encode(tok, text, n_bytes, CLEF_SPECIAL_ADD, ids, n, err) : err->status;
 }
 
 static void show(const clef_imatrix *im, const char *path)

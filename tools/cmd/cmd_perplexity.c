@@ -78,17 +78,6 @@ typedef struct work {
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
-/* Finds out if the model's own tokenizer puts BOS before every text. */
-static clef_status find_bos(work *w, const clef_tokenizer *tok, clef_error *err)
-{
-    int32_t *ids = NULL, n = 0;
-    const int32_t bos = clef_tokenizer_bos(tok);
-    const clef_status status = clef_tokenizer_encode(tok, "", 0, CLEF_SPECIAL_ADD, &ids, &n, err);
-    w->bos = status == CLEF_OK && n > 0 && bos >= 0 && ids[0] == bos ? bos : -1;
-    clef_tokens_free(ids);
-    return status;
-}
-
 static clef_status encode_file(work *w, const clef_tokenizer *tok, const char *text, size_t n_bytes,
                                clef_error *err)
 {
@@ -238,9 +227,8 @@ static clef_status open_all(work *w, const char *path, const char *text, size_t 
     w->step = LOGITS_A_STEP / w->n_vocab; /* so that the logits of a step stay within 64 MiB */
     w->step = w->step > MAX_STEP ? MAX_STEP : w->step < MIN_STEP ? MIN_STEP : w->step;
     w->step = w->step > w->n_context ? w->n_context : w->step;
-    status = find_bos(w, tok, err);
-    if (status == CLEF_OK)
-        status = encode_file(w, tok, text, n_bytes, err);
+    w->bos = clef_tokenizer_leading_bos(tok);
+    status = encode_file(w, tok, text, n_bytes, err);
     if (status == CLEF_OK)
         status = count_windows(w, err);
     if (status != CLEF_OK)

@@ -15,7 +15,8 @@ enum {
     SERVE_OLLAMA = 32,
     SERVE_OF_MODEL = 64,
     SERVE_FORM_BODY = 128,
-    SERVE_PUBLIC = 256
+    SERVE_PUBLIC = 256,
+    SERVE_POST = 512
 };
 
 typedef struct serve_endpoint {
@@ -38,6 +39,8 @@ enum {
 char *serve_messages_error(const struct serve_request *r);
 /** The same for Ollama. */
 char *serve_ollama_error(const struct serve_request *r);
+/** A time as RFC 3339 has it. */
+struct json_t *serve_time_text(int64_t seconds);
 /** The models as Ollama lists them, for the others' lists. */
 struct serve_models;
 struct json_t *serve_ollama_list(struct serve_models *ms, int only_loaded);

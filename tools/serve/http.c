@@ -348,8 +348,8 @@ static int take_model(serve_request *r)
         serve_body_text(r->body, r->n_body, "model", name, sizeof name);
     if (r->body && !*name && r->endpoint->flags & SERVE_OLLAMA)
         serve_body_text(r->body, r->n_body, "name", name, sizeof name);
-    if (r->query_model)
-        serve_decode_percent(r->query_model, name, sizeof name);
+    if (r->query[SERVE_QUERY_MODEL])
+        serve_decode_percent(r->query[SERVE_QUERY_MODEL], name, sizeof name);
     serve_turn_give(r); /* others are read while a model is loaded */
     return serve_models_take(r, name) && (r->n_body <= SERVE_LARGE_BODY || serve_turn_take(r, 0));
 }
@@ -364,7 +364,9 @@ static void answer(exchange *x, struct MHD_Connection *connection)
     if (r->body)
         r->body[r->n_body] = '\0';
     if (!strcmp(r->method, "GET") || !strcmp(r->method, "HEAD")) {
-        r->query_model = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "model");
+        static const char *const names[] = {"model", "limit", "order", "after"};
+        for (size_t i = 0; i < SERVE_N_QUERY; i++)
+            r->query[i] = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, names[i]);
         r->needs_slot =
             MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "fail_on_no_slot") != NULL;
     }

@@ -4,11 +4,11 @@
 
 #include <stddef.h>
 
-#include "tools/serve/endpoints.h"
 #include "tools/serve/base/error.h"
 #include "tools/serve/base/multipart.h"
-#include "tools/serve/serve.h"
+#include "tools/serve/endpoints.h"
 #include "tools/serve/os/socket.h"
+#include "tools/serve/serve.h"
 
 typedef struct serve_http serve_http;
 struct serve_connection;
@@ -22,16 +22,25 @@ typedef struct serve_stream {
     void *user;
 } serve_stream;
 
+/** What of a query is read. */
+typedef enum serve_query {
+    SERVE_QUERY_MODEL,
+    SERVE_QUERY_LIMIT,
+    SERVE_QUERY_ORDER,
+    SERVE_QUERY_AFTER,
+    SERVE_N_QUERY
+} serve_query;
+
 typedef struct serve_request {
     serve_server *s;
     const serve_model *m; /* which it is for, and what runs it; NULL: it has taken none yet (models.h) */
     struct serve_engine *engine;
     struct serve_hosted *hosted; /* NULL: there is nothing to give back */
     struct serve_connection *connection;
-    const serve_endpoint *endpoint; /* NULL: no such path */
-    const char *query_model;        /* `model` of a GET's query, as it is written; NULL: none */
-    int32_t needs_slot;             /* its query has fail_on_no_slot */
-    const char *path;               /* after the endpoint's, with SERVE_PREFIX */
+    const serve_endpoint *endpoint;   /* NULL: no such path */
+    const char *query[SERVE_N_QUERY]; /* of a GET: values as they are written; NULL: none */
+    int32_t needs_slot;               /* its query has fail_on_no_slot */
+    const char *path;                 /* after the endpoint's, with SERVE_PREFIX */
     const char *method;
     char id[72], peer[64], whole_path[128];
     uint64_t tenant; /* stands for the key; 0: there are no keys */

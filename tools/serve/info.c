@@ -50,11 +50,14 @@ static json_t *architecture(const serve_card *card)
     return json_pack("{s:o, s:[s]}", "input_modalities", reads, "output_modalities", "text");
 }
 
-/* A model, or one of its adapters. */
+/* A model, or one of its adapters: OpenAI's members, Anthropic's, and those of others. */
 static json_t *model_object(const serve_card *card, const char *adapter)
 {
     json_t *o = json_pack("{s:s, s:s, s:I, s:s}", "id", adapter ? adapter : card->id, "object", "model",
                           "created", (json_int_t)card->created, "owned_by", "clef");
+    json_object_update_new(o,
+                           json_pack("{s:s, s:O, s:o}", "type", "model", "display_name",
+                                     json_object_get(o, "id"), "created_at", serve_time_text(card->created)));
     if (adapter)
         json_object_set_new(o, "parent", json_string(card->id));
     json_object_set_new(o, "max_model_len", json_integer(card->n_context));  /* vLLM's name for it */
@@ -82,9 +85,12 @@ void serve_answer_models(serve_request *r)
         for (int32_t k = 0; only && k < only->adapters.n; k++)
             json_array_append_new(list, model_object(&card, only->adapters.names[k]));
     }
-    /* `models` is llama-server's, after Ollama's */
-    serve_reply_json(
-        r, json_pack("{s:s, s:o, s:o}", "object", "list", "data", list, "models", serve_ollama_list(ms, 0)));
+    const json_t *first = json_array_get(list, 0), *last = json_array_get(list, json_array_size(list) - 1);
+    /* `models` is llama-server's, after Ollama's; the page is Anthropic's */
+    serve_reply_json(r, json_pack("{s:s, s:b, s:O?, s:O?, s:o, s:o}", "object", "list", "has_more", 0,
+                                  "first_id", json_object_get(first, "id"), "last_id",
+                                  json_object_get(last, "id"), "data", list, "models",
+                                  serve_ollama_list(ms, 0)));
 }
 
 void serve_answer_model(serve_request *r)

@@ -15,9 +15,9 @@ enum {
     MOST_CHOICES = 1024
 };
 
-static int bad(serve_task *t, const char *path, const json_t *value, const char *wanted)
+static int bad(serve_request *r, const char *path, const json_t *value, const char *wanted)
 {
-    return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path, "%s: expected %s, got %s", path, wanted,
+    return serve_fail(&r->error, SERVE_E_INVALID_VALUE, path, "%s: expected %s, got %s", path, wanted,
                       serve_kind_of(value));
 }
 
@@ -30,7 +30,7 @@ static int set_stops(serve_task *t)
     if (!stop)
         return 1;
     if (!json_is_string(stop) && !json_is_array(stop))
-        return bad(t, "stop", stop, "a string or a list of strings");
+        return bad(t->r, "stop", stop, "a string or a list of strings");
     if (n > MOST_STOPS)
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "stop",
                           "stop: expected at most %d strings, got %zu", MOST_STOPS, n);
@@ -43,7 +43,7 @@ static int set_stops(serve_task *t)
         if (one != stop)
             serve_path(path, "stop[%zu]", i);
         if (!serve_is_plain(one))
-            return bad(t, path, one, "a string without \\u0000");
+            return bad(t->r, path, one, "a string without \\u0000");
         if (json_string_length(one) < 1 || json_string_length(one) > MOST_STOP_BYTES)
             return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path,
                               "%s: expected 1 to %d bytes, got %zu", path, MOST_STOP_BYTES,
@@ -71,7 +71,7 @@ static int set_stop_ids(serve_task *t)
     const json_t *list = t->p.stop_ids, *one;
     size_t i;
     if (list && !json_is_array(list))
-        return bad(t, "stop_token_ids", list, "a list of token ids");
+        return bad(t->r, "stop_token_ids", list, "a list of token ids");
     if (json_array_size(list) > MOST_STOP_IDS)
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "stop_token_ids",
                           "stop_token_ids: expected at most %d, got %zu", MOST_STOP_IDS,
@@ -98,7 +98,7 @@ static int add_bias(serve_task *t, const char *path, int32_t id, const json_t *v
 {
     const double x = json_is_false(value) ? -100 : json_number_value(value);
     if (!json_is_number(value) && !json_is_false(value))
-        return bad(t, path, value, "a number");
+        return bad(t->r, path, value, "a number");
     if (!(x >= -100 && x <= 100))
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path, "%s: expected -100 to 100, got %g", path,
                           x);
@@ -156,7 +156,7 @@ static int add_biases_of_list(serve_task *t, const json_t *list)
         const json_t *what = json_array_get(one, 0), *value = json_array_get(one, 1);
         serve_path(path, "logit_bias[%zu]", i);
         if (json_array_size(one) != 2)
-            return bad(t, path, one, "[ID, X]");
+            return bad(t->r, path, one, "[ID, X]");
         if (json_is_string(what)
                 ? !add_bias_of_text(t, path, json_string_value(what), json_string_length(what), value)
                 : !serve_read_id(t->r, what, path, &id) || !add_bias(t, path, id, value))
@@ -196,9 +196,9 @@ static int set_biases(serve_task *t)
     if (!all && !allowed)
         return 1;
     if (all && !json_is_object(all) && !json_is_array(all))
-        return bad(t, "logit_bias", all, "{\"ID\": X} or [[ID, X]]");
+        return bad(t->r, "logit_bias", all, "{\"ID\": X} or [[ID, X]]");
     if (allowed && !json_array_size(allowed))
-        return bad(t, "allowed_token_ids", allowed, "a list of token ids that is not empty");
+        return bad(t->r, "allowed_token_ids", allowed, "a list of token ids that is not empty");
     const size_t n = json_is_object(all) ? json_object_size(all) : json_array_size(all);
     if (n > MOST_BIASES)
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "logit_bias",
@@ -251,10 +251,10 @@ static int set_samplers(serve_task *t)
     }
     const int is_native = ((int)t->p.form & SERVE_FORM_NATIVE) != 0;
     if (!json_is_array(list) || (!json_array_size(list) && !is_native))
-        return bad(t, "samplers", list, "a list of names, at least one");
+        return bad(t->r, "samplers", list, "a list of names, at least one");
     json_array_foreach(list, i, name) {
         if (!json_is_string(name))
-            return bad(t, "samplers", name, "names");
+            return bad(t->r, "samplers", name, "names");
         if (is_native && !strcmp(json_string_value(name), "infill")) { /* editors ask for it */
             serve_note_ignored(t->r, "samplers.infill");
             continue;
@@ -275,7 +275,7 @@ static int set_breakers(serve_task *t)
     json_t *one;
     size_t i;
     if (t->p.dry_breakers && !json_is_array(t->p.dry_breakers))
-        return bad(t, "dry_sequence_breakers", t->p.dry_breakers, "a list of strings");
+        return bad(t->r, "dry_sequence_breakers", t->p.dry_breakers, "a list of strings");
     if (json_array_size(t->p.dry_breakers) > MOST_BREAKERS)
         return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, "dry_sequence_breakers",
                           "dry_sequence_breakers: expected at most %d", MOST_BREAKERS);
@@ -284,7 +284,7 @@ static int set_breakers(serve_task *t)
         const size_t n = json_string_length(one);
         serve_path(path, "dry_sequence_breakers[%zu]", i);
         if (!serve_is_plain(one))
-            return bad(t, path, one, "a string without \\u0000");
+            return bad(t->r, path, one, "a string without \\u0000");
         if (n < 1 || n > MOST_BREAKER_BYTES)
             return serve_fail(&t->r->error, SERVE_E_INVALID_VALUE, path,
                               "%s: expected 1 to %d bytes, got %zu", path, MOST_BREAKER_BYTES, n);
@@ -305,19 +305,17 @@ static const char *adapter_named(const serve_model *m, json_int_t i)
     return i >= 0 && i < m->adapters.n ? m->adapters.names[i] : NULL;
 }
 
-static int set_adapter(serve_task *t)
+int serve_pick_adapter(serve_request *r, const json_t *list, int32_t *out)
 {
-    const serve_model *m = t->r->m;
-    serve_error *e = &t->r->error;
+    const serve_model *m = r->m;
+    serve_error *e = &r->error;
     char names[400];
-    if (!t->p.lora)
-        return 1;
-    if (!json_is_array(t->p.lora))
-        return bad(t, "lora", t->p.lora, "a list");
     json_t *one;
     size_t i;
-    int32_t found = 0;
-    json_array_foreach(t->p.lora, i, one) {
+    *out = 0;
+    if (!json_is_array(list))
+        return bad(r, "lora", list, "a list");
+    json_array_foreach(list, i, one) {
         const json_t *scale = json_object_get(one, "scale"), *id = json_object_get(one, "id");
         const char *name = json_is_integer(id) ? adapter_named(m, json_integer_value(id))
                                                : json_string_value(json_object_get(one, "name"));
@@ -325,26 +323,26 @@ static int set_adapter(serve_task *t)
         char path[128];
         serve_path(path, "lora[%zu]", i);
         if (!name)
-            return bad(t, path, one, "{\"name\" or \"id\": .., \"scale\": ..} of an adapter that is there");
+            return bad(r, path, one, "{\"name\" or \"id\": .., \"scale\": ..} of an adapter that is there");
         cli_adapters_text(&m->adapters, names, sizeof names);
         if (!number)
             return serve_fail(e, SERVE_E_INVALID_VALUE, path, "%s: no adapter is named '%.63s'; adapters: %s",
                               path, name, names);
         if (scale && !json_is_null(scale) && !json_is_number(scale))
-            return bad(t, path, scale, "a number for scale");
-        const double x =
-            json_is_number(scale) ? json_number_value(scale) : (double)m->adapter_scales[number - 1];
+            return bad(r, path, scale, "a number for scale");
+        const double loaded = (double)m->adapter_scales[number - 1],
+                     x = json_is_number(scale) ? json_number_value(scale) : loaded;
         if (x == 0)
             continue;
-        if (fabs(x - (double)m->adapter_scales[number - 1]) > 1e-6)
-            return serve_fail(e, SERVE_E_UNSUPPORTED, path,
-                              "%s: '%.63s' was loaded with the scale %g, and has no other", path, name,
-                              (double)m->adapter_scales[number - 1]);
-        if (found)
+        if (fabs(x - loaded) > 1e-6)
+            return serve_fail(
+                e, SERVE_E_NOT_HERE, path,
+                "%s: not supported: the scale %g; '%.63s' was loaded with %g, and has that or 0", path, x,
+                name, loaded);
+        if (*out)
             return serve_fail(e, SERVE_E_UNSUPPORTED, path, "%s: a text uses at most one adapter", path);
-        found = number;
+        *out = number;
     }
-    t->lora = found;
     return 1;
 }
 
@@ -386,7 +384,7 @@ static int take_schema(serve_task *t, const json_t *schema, int strict, const ch
 {
     schema = unwrapped(schema);
     if (!json_is_object(schema) && !json_is_boolean(schema))
-        return bad(t, path, schema, "a JSON Schema");
+        return bad(t->r, path, schema, "a JSON Schema");
     return take_json(t, CLEF_CONSTRAIN_SCHEMA, schema, strict, path);
 }
 
@@ -401,7 +399,7 @@ static int take_schema_or_text(serve_task *t, const json_t *schema, const char *
 static int take_text(serve_task *t, clef_constraint_kind kind, const json_t *text, const char *path)
 {
     if (!json_is_string(text) || !json_string_length(text))
-        return bad(t, path, text, "a string that is not empty");
+        return bad(t->r, path, text, "a string that is not empty");
     return take(t, kind, json_string_value(text), json_string_length(text), 0, path);
 }
 
@@ -416,10 +414,10 @@ static int take_choice(serve_task *t, const json_t *list, const char *path)
     json_t *one;
     size_t i;
     if (!json_is_array(list) || !json_array_size(list) || json_array_size(list) > MOST_CHOICES)
-        return bad(t, path, list, "a list of 1 to 1024 strings");
+        return bad(t->r, path, list, "a list of 1 to 1024 strings");
     json_array_foreach(list, i, one) {
         if (!serve_is_plain(one))
-            return bad(t, path, one, "strings without \\u0000");
+            return bad(t->r, path, one, "strings without \\u0000");
     }
     return take_json(t, CLEF_CONSTRAIN_CHOICES, list, 0, path);
 }
@@ -452,7 +450,7 @@ static int take_format_schema(serve_task *t, const json_t *format)
         strict = member(format, "strict");
     }
     if (strict && !json_is_boolean(strict))
-        return bad(t, "response_format.json_schema.strict", strict, "true or false");
+        return bad(t->r, "response_format.json_schema.strict", strict, "true or false");
     return take_schema(t, schema, json_is_true(strict), path);
 }
 
@@ -473,9 +471,9 @@ static int take_format(serve_task *t)
     const json_t *format = t->p.response_format;
     const char *type = json_string_value(json_object_get(format, "type"));
     if (!json_is_object(format))
-        return bad(t, "response_format", format, "an object");
+        return bad(t->r, "response_format", format, "an object");
     if (!type)
-        return bad(t, "response_format.type", json_object_get(format, "type"),
+        return bad(t->r, "response_format.type", json_object_get(format, "type"),
                    "text, json_object or json_schema");
     if (!strcmp(type, "json_schema"))
         return take_format_schema(t, format);
@@ -516,7 +514,7 @@ static int take_structured(serve_task *t)
     json_t *value;
     char path[128];
     if (!json_is_object(t->p.structured))
-        return bad(t, "structured_outputs", t->p.structured, "an object");
+        return bad(t->r, "structured_outputs", t->p.structured, "an object");
     json_object_foreach(t->p.structured, name, value) {
         if (json_is_null(value) || json_is_false(value))
             continue;
@@ -529,7 +527,7 @@ static int take_structured(serve_task *t)
         found = name;
     }
     if (!found)
-        return bad(t, "structured_outputs", t->p.structured,
+        return bad(t->r, "structured_outputs", t->p.structured,
                    "one of json, regex, choice, grammar and json_object");
     const json_t *of = json_object_get(t->p.structured, found);
     serve_path(path, "structured_outputs.%s", found);
@@ -538,7 +536,7 @@ static int take_structured(serve_task *t)
            : !strcmp(found, "choice")  ? take_choice(t, of, path)
            : !strcmp(found, "grammar") ? take_text(t, CLEF_CONSTRAIN_GBNF, of, path)
            : json_is_true(of)          ? take_any_object(t, path)
-                                       : bad(t, path, of, "true or false");
+                                       : bad(t->r, path, of, "true or false");
 }
 
 /* The constraint on the text that a request has, if any, whatever its name; *n is how many it has. */
@@ -585,7 +583,7 @@ static int set_calls(serve_task *t, int *is_auto)
     if (choice && !word) {
         name = json_string_value(json_object_get(json_object_get(choice, "function"), "name"));
         if (!name)
-            return bad(t, "tool_choice.function.name",
+            return bad(t->r, "tool_choice.function.name",
                        json_object_get(json_object_get(choice, "function"), "name"),
                        "the name of a function");
         o.choice = CLEF_TOOL_CHOICE_NAMED;
@@ -676,5 +674,6 @@ static int set_reading(serve_task *t)
 int serve_task_set_picks(serve_task *t)
 {
     return set_reading(t) && set_stops(t) && set_stop_ids(t) && set_biases(t) && set_samplers(t) &&
-           set_breakers(t) && set_adapter(t) && set_constraint(t);
+           set_breakers(t) && (!t->p.lora || serve_pick_adapter(t->r, t->p.lora, &t->lora)) &&
+           set_constraint(t);
 }

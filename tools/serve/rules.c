@@ -241,6 +241,7 @@ static const char *take_authority(serve_head *h, const char *url, char authority
 static const char *methods_of(const serve_endpoint *e)
 {
     return e->flags & SERVE_DELETE     ? "GET, HEAD, DELETE, OPTIONS"
+           : e->flags & SERVE_POST     ? "GET, HEAD, POST, OPTIONS"
            : !strcmp(e->method, "GET") ? "GET, HEAD, OPTIONS"
                                        : "POST, OPTIONS";
 }
@@ -262,7 +263,8 @@ static int find_endpoint(serve_request *r, serve_head *h, const char *url, const
         return 1;
     }
     if (!strcmp(method, found->method) || (is_get && !strcmp(method, "HEAD")) ||
-        (found->flags & SERVE_DELETE && !strcmp(method, "DELETE")))
+        (found->flags & SERVE_DELETE && !strcmp(method, "DELETE")) ||
+        (found->flags & SERVE_POST && !strcmp(method, "POST")))
         return 1;
     h->allow = methods_of(found);
     return serve_fail(&r->error, SERVE_E_METHOD, NULL, "%s %.200s: expected %s", method, url, h->allow);

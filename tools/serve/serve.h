@@ -9,11 +9,11 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/common.h"
 #include "tools/constraint.h"
-#include "tools/speculation.h"
+#include "tools/serve/base/log.h"
 #include "tools/serve/constraints.h"
 #include "tools/serve/keys.h"
-#include "tools/serve/base/log.h"
 #include "tools/serve/metrics.h"
+#include "tools/speculation.h"
 
 typedef struct serve_options {
     const char *model, *unix_path, *key_file, *tls_cert, *tls_key, *device, *memory;
@@ -30,7 +30,7 @@ typedef struct serve_options {
     int32_t cache_per_key, no_prefix_cache, repeatable, log, log_prompts, quiet, verbose, no_page, list;
     int32_t ollama, fit, thinking_budget; /* thinking_budget: -1: no limit */
     int32_t n_threads, pin, kv_type, rerank;
-    const char     *mmproj; /* the tower of the model, for pictures */
+    const char *mmproj; /* the tower of the model, for pictures */
     cli_speculation speculation;
     cli_seed seed; /* of requests that name none */
     clef_compile_opts compile;
@@ -54,7 +54,7 @@ typedef struct serve_model {
     clef_template *template, *template_with_tools; /* NULL: none */
     char no_template[256];                         /* why not */
     clef_tool_format format;
-    clef_constraint_cache *constraints; /* NULL: the model does not generate */
+    clef_constraint_cache *constraints;        /* NULL: the model does not generate */
     clef_template_arg args[CLI_MAX_LIST + 16]; /* special tokens, then --template-arg */
     char *arg_texts[2 * CLI_MAX_LIST + 32];
     int32_t n_args, n_arg_texts;
@@ -89,6 +89,8 @@ typedef struct serve_server {
     struct serve_turns *turns;            /* of large bodies */
     struct serve_lane *bodies, *compiles; /* where large bodies are read; where constraints are compiled */
     _Atomic int state, said_device;       /* serve_state; the log has named the device */
+    /* 1 + the adapter that POST /lora-adapters chose for requests that name none; 0: nobody chose */
+    _Atomic int32_t adapter;
     _Atomic size_t n_held, n_let; /* bytes that bodies hold; that they let go since memory was given back */
     char fingerprint[64];
     double start_time; /* seconds since 1970 */

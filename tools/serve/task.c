@@ -20,6 +20,8 @@ static int check_model(serve_task *t)
     if (t->lora < 0)
         return serve_fail(e, SERVE_E_MODEL, "model", "model: '%.100s' is not here; this server has '%s'",
                           t->p.model, m->id);
+    if (!t->lora && atomic_load(&t->r->s->adapter))
+        t->lora = atomic_load(&t->r->s->adapter) - 1;
     if (!m->trie)
         return serve_fail(e, SERVE_E_UNSUPPORTED, "model", "%s does not generate text; it has %s", m->id,
                           m->hears       ? "/v1/audio/transcriptions"

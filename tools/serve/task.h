@@ -35,7 +35,7 @@ typedef struct serve_choice {
     struct serve_task *task;
     serve_run *run;
     int32_t index, prompt, n_forced; /* n_forced: tokens of the prompt that the run computes, for echo */
-    clef_stream stream, forced;     /* of what is generated; of the prompt's tokens, for echo */
+    clef_stream stream, forced;      /* of what is generated; of the prompt's tokens, for echo */
     clef_stop *stop;
     clef_tool_format format;   /* of the reader */
     clef_reply_reader *reader; /* NULL: all is content */
@@ -58,7 +58,7 @@ typedef struct serve_choice {
     json_t *logprobs;   /* of tokens that were reported and not sent yet; NULL: not asked for */
     const char *finish; /* NULL: it goes on */
     int32_t sent_finish, sent_role, stopped, is_cut; /* is_cut: t_max_predict_ms or n_indent ended it */
-    size_t line; /* where its last line begins, in `content` */
+    size_t line;                                     /* where its last line begins, in `content` */
     int32_t n_sent_ids;
     int32_t has_first; /* the prompt's first id is to be reported, with no log-probability */
 } serve_choice;
@@ -103,7 +103,7 @@ typedef struct serve_task {
     char *tools; /* JSON */
     size_t n_tools;
     uint64_t salt;
-    int32_t n_calls; /* calls before this message */
+    int32_t n_calls;             /* calls before this message */
     serve_block block;           /* the last one */
     int32_t n_blocks, has_block; /* has_block: it goes on */
     json_t *parts;               /* the finished ones, as the form has them */
@@ -113,9 +113,9 @@ typedef struct serve_task {
     int32_t n_events;
     /* of streams */
     serve_buffer out;
-    size_t n_out;              /* bytes of it that were taken */
+    size_t n_out;                            /* bytes of it that were taken */
     int32_t ended, n_progress, has_progress; /* n_progress: what was reported last; -1: no more */
-    char late[1024];           /* an error under way */
+    char late[1024];                         /* an error under way */
     double last_sent, next_look;
     uint64_t seen; /* of the group's changes */
 } serve_task;
@@ -127,6 +127,8 @@ int serve_task_prompt_texts(serve_task *t);
 int serve_task_prompt_infill(serve_task *t);
 /** Samplers, constraint, stop strings, adapter. */
 int serve_task_set_picks(serve_task *t);
+/** The adapter of a list as `lora` is; 0: none. Returns 0 after an error. */
+int serve_pick_adapter(serve_request *r, const json_t *list, int32_t *out);
 /** Makes the choices, hands them to the engine, and waits until one of them has begun. */
 int serve_task_submit(serve_task *t);
 /** Waits until there is something new; 0 when the request is over, with its error set, or the client gone. */

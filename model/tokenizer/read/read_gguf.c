@@ -347,6 +347,13 @@ static void read_roles(const gguf_reader *r)
     tok->pad = read_id(r, KEY "padding_token_id", tok->pad);
     tok->cls = read_id(r, KEY "cls_token_id", tok->cls);
     tok->mask = read_id(r, KEY "mask_token_id", tok->mask);
+    for (int i = 0; i < 3; i++) {
+        static const char *const fim[][2] = {
+            {KEY "fim_pre_token_id", KEY "prefix_token_id"}, /* and the old key */
+            {KEY "fim_suf_token_id", KEY "suffix_token_id"},
+            {KEY "fim_mid_token_id", KEY "middle_token_id"}};
+        tok->fim[i] = read_id(r, fim[i][0], read_id(r, fim[i][1], tok->fim[i]));
+    }
     clef__tokenizer_guess_roles(tok);
 }
 

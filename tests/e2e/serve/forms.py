@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 
@@ -174,6 +175,33 @@ def openai_calls(s):
     same("outputs of calls", wanted.json["usage"]["prompt_tokens"], n_input(responses(s, given, tools=TOOLS["responses"], max_output_tokens=2)))
 
 
+def inputs(s, first):
+    """What a stored response answers, in pages; items by their ids."""
+    page = s.get(f"/v1/responses/{first.json['id']}/input_items").json
+    same("its input", [("message", "user", "completed", [{"type": "input_text", "text": "Hello"}])], [tuple(i[k] for k in ("type", "role", "status", "content")) for i in page["data"]])
+    same("as a list", ["list", False, page["data"][0]["id"]], [page["object"], page["has_more"], page["last_id"]])
+    given = [{"role": "user", "content": "Add."}, {"type": "function_call", "call_id": "c", "name": "get", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c", "output": "5"}]
+    r = responses(s, given, tools=TOOLS["responses"])
+    path = f"/v1/responses/{r.json['id']}/input_items"
+    page = s.get(path).json
+    same("the last item first", ["function_call_output", "function_call", "message"], [i["type"] for i in page["data"]])
+    some = s.get(path + "?limit=2&order=asc").json
+    same("a page", ([i["id"] for i in page["data"]][:0:-1], True), ([i["id"] for i in some["data"]], some["has_more"]))
+    rest = s.get(path + f"?order=asc&after={some['last_id']}").json
+    same("the rest", ([page["first_id"]], False), ([i["id"] for i in rest["data"]], rest["has_more"]))
+    same("queries that are wrong", [400] * 3, [s.get(path + q).status for q in ("?limit=0", "?limit=x", "?order=up")])
+    same("none of it", [404] * 3, [s.get(f"/v1/responses/{p}").status for p in ("resp_x/input_items", r.json["id"] + "/x", r.json["id"] + "/input_items/x")])
+    ids = [i["id"] for i in s.get(path + "?order=asc").json["data"]] + [r.json["output"][-1]["id"]]
+    again = responses(s, [{"type": "item_reference", "id": ids[0]}, {"id": ids[1]}, {"type": None, "id": ids[2]}, {"id": ids[3]}, {"role": "user", "content": "And?"}], tools=TOOLS["responses"])
+    follows = responses(s, "And?", previous_response_id=r.json["id"], tools=TOOLS["responses"])
+    same("items by their ids", (200, n_input(follows)), (again.status, again.status == 200 and n_input(again)))
+    got = [i["id"] for i in s.get(f"/v1/responses/{again.json['id']}/input_items?order=asc").json["data"]]
+    same("which keep them", ids, got[:4])
+    missing = responses(s, [{"type": "item_reference", "id": "msg_x"}])
+    same("an item that is not stored", (404, "input[0]"), (missing.status, missing.json["error"]["param"]))
+    same("an id that is none", [400, 404], [responses(s, [{"type": "item_reference", "id": i}]).status for i in (5, 'a"b')])
+
+
 def openai_stored(s):
     first = responses(s, instructions="Be brief.")
     text = first.json["output"][0]["content"][0]["text"]
@@ -182,7 +210,7 @@ def openai_stored(s):
     same("responses: one follows another", wanted.json["usage"]["prompt_tokens"], n_input(more))
     path = "/v1/responses/" + first.json["id"]
     same("a stored one", first.json, s.get(path).json)
-    same("not its input", 501, s.get(path + "/input_items").status)
+    inputs(s, first)
     same("it is dropped", [200, True], [(r := s.send("DELETE", path)).status, r.json["deleted"]])
     same("and gone", [404, 404], [s.get(path).status, responses(s, previous_response_id=first.json["id"]).status])
     first = responses(s, "a\0b")
@@ -200,7 +228,10 @@ def openai_stored(s):
 
 def about(s):
     same("paths without /v1", [200] * 3, [s.get("/models").status, s.post("/messages", {"max_tokens": 1, "messages": HI}).status, s.get("/v1/props").status])
-    one = s.get("/v1/models").json["data"][0]
+    page = s.get("/v1/models").json
+    one = page["data"][0]
+    same("models as Anthropic has them", ["model", one["id"], True], [one["type"], one["display_name"], bool(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", one["created_at"]))])
+    same("on its page", [False, one["id"], one["id"]], [page[k] for k in ("has_more", "first_id", "last_id")])
     same("the model's context", [one["meta"]["n_ctx"]] * 2, [one["max_model_len"], one["context_length"]])
     slots = s.get("/slots").json
     same("slots", [(i, -1, False, one["meta"]["n_ctx"]) for i in range(8)], [(x["id"], x["id_task"], x["is_processing"], x["n_ctx"]) for x in slots])
@@ -278,8 +309,21 @@ def ollama(s):
     same("a suffix of a model without tokens for it", 400, s.post("/api/generate", {"prompt": "a", "suffix": "b"}).status)
 
 
-def code_model():
+def with_numbers(source, out, numbers):
+    """Copies a GGUF file with further keys, whose values are numbers."""
+    with open(source, "rb") as f:
+        data = f.read()
+    n_tensors, n_keys = struct.unpack_from("<QQ", data, 8)
+    added = b"".join(struct.pack("<Q", len(k)) + k.encode() + struct.pack("<II", 4, v) for k, v in numbers.items())
+    # Where the tensors are depends on the length of what is before them, which is padded: so is this.
+    pad = b"".join(struct.pack("<Q", 5) + b"pad.x" + struct.pack("<IQ", 8, n) + b" " * n for n in [(-(len(added) + 25)) % 32])
+    with open(out, "wb") as f:
+        f.write(data[:8] + struct.pack("<QQ", n_tensors, n_keys + len(numbers) + 1) + added + pad + data[24:])
+
+
+def code_model(*names):
     """The demo with tokens for infilling: the last merges make room for them."""
+    names = names or ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
     folder = tempfile.mkdtemp(prefix="clef-code-")
     source = os.path.join(os.environ["CLEF_SOURCE"], "share", "demo")
     for name in ("config.json", "generation_config.json", "model.safetensors", "tokenizer_config.json"):
@@ -287,7 +331,7 @@ def code_model():
     with open(os.path.join(source, "tokenizer.json"), encoding="utf-8") as f:
         tokenizer = json.load(f)
     vocab = {k: i for k, i in tokenizer["model"]["vocab"].items() if i < len(tokenizer["model"]["vocab"]) - 3}
-    ids = {name: len(vocab) + i for i, name in enumerate(("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"))}
+    ids = {name: len(vocab) + i for i, name in enumerate(names)}
     tokenizer["model"]["merges"] = tokenizer["model"]["merges"][:-3]
     tokenizer["model"]["vocab"] = vocab | ids
     tokenizer["added_tokens"] += [dict(tokenizer["added_tokens"][0], id=i, content=name) for name, i in ids.items()]
@@ -317,6 +361,22 @@ def infill(s):
     for name, r in {"no suffix": s.post("/infill", {"input_prefix": "a"}),
                     "ids with a suffix": s.text([5], suffix="a"), "a file without a text": s.post("/infill", {"input_suffix": "a", "input_extra": [{}]})}.items():
         same(f"infill: refused: {name}", 400, r.status)
+
+
+def named_marks():
+    """A GGUF file that says which tokens are for infilling, under the keys of today and of before."""
+    model = code_model("<prefix-of-gap>", "<suffix-of-gap>", "<middle-of-gap>")
+    path, env = os.path.join(model, "code.gguf"), dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0")
+    subprocess.run([*COMMAND, "convert", model, path, "-q"], check=True, env=env)
+    with Server(model=path) as s:
+        same("tokens for infilling that no one names", 501, s.post("/infill", {"input_prefix": "a", "input_suffix": "b"}).status)
+        ids = [s.post("/tokenize", {"content": f"<{n}-of-gap>"}).json["tokens"][0] for n in ("prefix", "suffix", "middle")]
+    for keys in (("fim_pre", "fim_suf", "fim_mid"), ("prefix", "suffix", "middle")):
+        with_numbers(path, path + ".named", {f"tokenizer.ggml.{k}_token_id": i for k, i in zip(keys, ids)})
+        with Server(model=path + ".named") as s:
+            more = {"max_tokens": 6, "temperature": 0, "return_token_ids": True}
+            wanted = s.text("<prefix-of-gap>def f(<suffix-of-gap>):<middle-of-gap>", **more).json
+            same(f"infill: tokens that the file names: {keys[0]}", wanted["prompt_token_ids"], s.text("def f(", suffix="):", **more).json["prompt_token_ids"])
 
 
 THINKS = """{% for m in messages %}{{ m.role }}: {{ m.thinking }}{{ m.content }}
@@ -502,6 +562,9 @@ with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
         same("and a short one fits", 200, responses(server, previous_response_id=responses(server).json["id"]).status)
 with Server("--ollama", model=code_model()) as server:
     infill(server)
+named_marks()
+with Server(model=code_model("\u2581<PRE>", "\u2581<SUF>", "\u2581<MID>")) as server:
+    same("names with U+2581", 200, server.post("/infill", {"input_prefix": "a", "input_suffix": "b", "n_predict": 2}).status)
 with Server("--chat-template", "chatml", "--tool-format", "hermes") as server:
     same("a model without tokens for it", 400, server.text("a", suffix="b").status)
     same("Ollama's paths are not there without --ollama", 404, server.get("/api/tags").status)

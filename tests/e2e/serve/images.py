@@ -61,6 +61,9 @@ def texts(s):
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": url("gradient.png").split(",")[1]}}
     r = s.post("/v1/messages", {"max_tokens": 4, "messages": [{"role": "user", "content": [image, text]}]})
     same("a picture of Anthropic's messages", (200, len(prompt)), (r.status, r.json["usage"]["input_tokens"] + (r.json["usage"].get("cache_read_input_tokens") or 0)))
+    parts = [{"type": "input_image", "image_url": url("gradient.png"), "detail": "auto"}, {"type": "input_text", "text": text["text"]}]
+    r = s.post("/v1/responses", {"max_output_tokens": 4, "input": [{"role": "user", "content": parts}]})
+    same("a picture of OpenAI's responses", (200, len(prompt)), (r.status, r.json["usage"]["input_tokens"] if r.status == 200 else r))
     use = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "c", "is_error": False, "content": [{"type": "text", "text": "It is here."}, image]}
     r = s.post("/v1/messages", {"max_tokens": 4, "messages": [{"role": "user", "content": "Look."}, {"role": "assistant", "content": [use]},
@@ -103,6 +106,8 @@ def refusals(s):
     same("no URL", (400, where), param(chat(s, {"type": "image_url"})))
     r = s.post("/v1/messages", {"max_tokens": 4, "messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "http://127.0.0.1:1/"}}]}]})
     same("a URL in Anthropic's messages", 400, r.status)
+    for name, role, fields in (("a URL", "user", {"image_url": "http://127.0.0.1:1/a.png"}), ("a file's id", "user", {"file_id": "f"}), ("a picture of the system", "system", {"image_url": url("gradient.png")})):
+        same(f"{name} in OpenAI's responses", 400, s.post("/v1/responses", {"input": [{"role": role, "content": [{"type": "input_image", **fields}]}]}).status)
     r = s.post("/v1/chat/completions", {"messages": [{"role": "system", "content": [picture("gradient.png")]}], "max_tokens": 1})
     same("a picture of the system", 400, r.status)
     r = chat(s, *[picture("shapes.jpg")] * 6)

@@ -9,7 +9,7 @@
 typedef struct stored {
     char id[48];
     uint64_t tenant;
-    char *messages, *response; /* JSON: text takes less memory than values, and threads share it */
+    char *input, *response; /* JSON: text takes less memory than values, and threads share it */
     size_t n_bytes;
 } stored;
 
@@ -35,7 +35,7 @@ static stored *at(serve_responses *s, int32_t i)
 
 static void empty(serve_responses *s, stored *one)
 {
-    free(one->messages);
+    free(one->input);
     free(one->response);
     s->n_bytes -= one->n_bytes;
     *one = (stored){.id = ""};
@@ -58,16 +58,14 @@ void serve_responses_destroy(serve_responses *s)
     free(s);
 }
 
-void serve_responses_store(serve_responses *s, uint64_t tenant, const char *id, const json_t *messages,
+void serve_responses_store(serve_responses *s, uint64_t tenant, const char *id, const json_t *input,
                            const json_t *response)
 {
     stored one = {.tenant = tenant};
     snprintf(one.id, sizeof one.id, "%s", id);
-    json_t *object = json_pack("{s:O}", "messages", messages);
-    one.messages = json_dumps(object, JSON_COMPACT);
-    json_decref(object);
+    one.input = json_dumps(input, JSON_COMPACT);
     one.response = json_dumps(response, JSON_COMPACT | JSON_REAL_PRECISION(10));
-    one.n_bytes = one.messages && one.response ? strlen(one.messages) + strlen(one.response) : 0;
+    one.n_bytes = one.input && one.response ? strlen(one.input) + strlen(one.response) : 0;
     serve_lock_take(&s->lock);
     if (one.n_bytes && one.n_bytes <= SERVE_MOST_RESPONSE_BYTES) {
         while (s->n && (s->n == SERVE_MOST_RESPONSES || s->n_bytes + one.n_bytes > SERVE_MOST_RESPONSE_BYTES))
@@ -77,7 +75,7 @@ void serve_responses_store(serve_responses *s, uint64_t tenant, const char *id, 
         one = (stored){.id = ""};
     }
     serve_lock_release(&s->lock);
-    free(one.messages);
+    free(one.input);
     free(one.response);
 }
 
@@ -90,15 +88,36 @@ static stored *find(serve_responses *s, uint64_t tenant, const char *id)
     return NULL;
 }
 
-char *serve_responses_find(serve_responses *s, uint64_t tenant, const char *id, int of_messages)
+static char *copy_of(const char *text)
 {
-    serve_lock_take(&s->lock);
-    const stored *one = find(s, tenant, id);
-    const char *text = !one ? NULL : of_messages ? one->messages : one->response;
     const size_t n = text ? strlen(text) + 1 : 0;
     char *copy = n ? malloc(n) : NULL;
     if (copy)
         memcpy(copy, text, n);
+    return copy;
+}
+
+char *serve_responses_find(serve_responses *s, uint64_t tenant, const char *id, int of_input)
+{
+    serve_lock_take(&s->lock);
+    const stored *one = find(s, tenant, id);
+    char *copy = copy_of(!one ? NULL : of_input ? one->input : one->response);
+    serve_lock_release(&s->lock);
+    return copy;
+}
+
+char *serve_responses_find_item(serve_responses *s, uint64_t tenant, const char *item, int of_input)
+{
+    char *copy = NULL, member[128];
+    const int n = snprintf(member, sizeof member, "\"id\":\"%s\"", item);
+    if (n < 0 || (size_t)n >= sizeof member || strpbrk(item, "\"\\"))
+        return NULL;
+    serve_lock_take(&s->lock);
+    for (int32_t i = s->n - 1; i >= 0 && !copy; i--) {
+        const char *text = of_input ? at(s, i)->input : at(s, i)->response;
+        if (at(s, i)->tenant == tenant && text && strstr(text, member))
+            copy = copy_of(text);
+    }
     serve_lock_release(&s->lock);
     return copy;
 }

@@ -17,9 +17,10 @@ int serve_messages_read(serve_task *t);
 
 /** Makes the fields of a chat of those of OpenAI's responses. */
 int serve_responses_read(serve_task *t);
-/** Reads a stored response, or its `messages`, as a body: what its values take is held. NULL after an error.
- */
-json_t *serve_responses_stored(serve_request *r, const char *id, int of_messages);
+/** Reads a stored response, or what it answers (`messages`, `items`). NULL after an error. */
+json_t *serve_responses_stored(serve_request *r, const char *id, int of_input, const char *param);
+/** Reads an item of a stored response's output or input. NULL after an error. */
+json_t *serve_responses_item(serve_request *r, const json_t *id, const char *path);
 /** The fields of a request that its response repeats; NULL: no memory. */
 json_t *serve_responses_echo(const serve_task *t);
 

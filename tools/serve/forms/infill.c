@@ -1,26 +1,39 @@
 /* Text between a prefix and a suffix, by the tokens that code models have for it: `suffix` of
- * /v1/completions, and /infill. The order and the names of the tokens are those that llama.cpp knows
- * (src/llama-vocab.cpp). */
+ * /v1/completions, and /infill. A GGUF file may name them; else they are known by their texts. The order and
+ * the texts are those of llama.cpp (src/llama-vocab.cpp). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/serve/forms/form.h"
 
-enum { PREFIX, SUFFIX, MIDDLE, REPOSITORY, FILE_NAME, N_MARKS, MOST_NAMES = 6, MOST_EXTRA = 64 };
+enum {
+    PREFIX,
+    SUFFIX,
+    MIDDLE,
+    REPOSITORY,
+    FILE_NAME,
+    N_MARKS,
+    MOST_NAMES = 7,
+    MOST_EXTRA = 64,
+    MOST_NAME = 128
+};
 
 static const char *const mark_names[N_MARKS][MOST_NAMES] = {
     [PREFIX] = {"<|fim_prefix|>", "<fim_prefix>", "<fim-prefix>", "<PRE>", "<|code_prefix|>",
                 "<\xEF\xBD\x9C"
                 "fim\xE2\x96\x81"
-                "begin\xEF\xBD\x9C>"},
+                "begin\xEF\xBD\x9C>",
+                "\xE2\x96\x81<PRE>"},
     [SUFFIX] = {"<|fim_suffix|>", "<fim_suffix>", "<fim-suffix>", "<SUF>", "<|code_suffix|>",
                 "<\xEF\xBD\x9C"
                 "fim\xE2\x96\x81"
-                "hole\xEF\xBD\x9C>"},
+                "hole\xEF\xBD\x9C>",
+                "\xE2\x96\x81<SUF>"},
     [MIDDLE] = {"<|fim_middle|>", "<fim_middle>", "<fim-middle>", "<MID>", "<|code_middle|>",
                 "<\xEF\xBD\x9C"
                 "fim\xE2\x96\x81"
-                "end\xEF\xBD\x9C>"},
+                "end\xEF\xBD\x9C>",
+                "\xE2\x96\x81<MID>"},
     [REPOSITORY] = {"<|repo_name|>", "<|fim_repo|>", "<reponame>", "<REPO>"},
     [FILE_NAME] = {"<|file_sep|>"}};
 
@@ -28,6 +41,7 @@ static const char *const mark_names[N_MARKS][MOST_NAMES] = {
 typedef struct infill {
     serve_task *t;
     const char *marks[N_MARKS]; /* NULL: the model has none */
+    char named[MIDDLE + 1][MOST_NAME];
     serve_buffer text;
     clef_byte_span spans[2 * MOST_EXTRA + 4];
     size_t n_spans;
@@ -86,9 +100,26 @@ static int add_extra(infill *w)
            (add_mark(w, FILE_NAME) && serve_buffer_add(&w->text, "\n", 1));
 }
 
+/* The text of a special token that the model's file names; NULL: it names none, or one that texts cannot
+ * have.
+ */
+static const char *name_by_role(const clef_tokenizer *tok, clef_token_role role, char out[MOST_NAME])
+{
+    size_t n = 0;
+    const int32_t id = clef_tokenizer_role(tok, role);
+    const char *name = clef_tokenizer_bytes(tok, id, &n);
+    if (!clef_tokenizer_is_special(tok, id) || n >= MOST_NAME)
+        return NULL;
+    memcpy(out, name, n);
+    out[n] = '\0';
+    return clef_tokenizer_find(tok, out) == id ? out : NULL;
+}
+
 static int find_marks(infill *w)
 {
     const clef_tokenizer *tok = w->t->r->m->tok;
+    for (int m = PREFIX; m <= MIDDLE; m++)
+        w->marks[m] = name_by_role(tok, (clef_token_role)(CLEF_ROLE_FIM_PREFIX + m), w->named[m]);
     for (int m = 0; m < N_MARKS; m++)
         for (int i = 0; i < MOST_NAMES && mark_names[m][i] && !w->marks[m]; i++)
             if (clef_tokenizer_find(tok, mark_names[m][i]) >= 0)
@@ -108,24 +139,13 @@ static int encode(infill *w)
 {
     serve_prompt *to = &w->t->prompts[0];
     const clef_tokenizer *tok = w->t->r->m->tok;
+    const int32_t bos = clef_tokenizer_leading_bos(tok);
     clef_error err = {0};
-    int32_t *empty = NULL, *ids = NULL, n_empty = 0, n = 0;
-    clef_status s = clef_tokenizer_encode(tok, "", 0, CLEF_SPECIAL_ADD, &empty, &n_empty, &err);
-    if (!s)
-        s = clef_tokenizer_encode_plain(tok, w->text.p, w->text.n, w->spans, w->n_spans, &ids, &n, &err);
-    const int has_bos = n_empty > 0 && empty[0] == clef_tokenizer_bos(tok);
-    to->ids = s ? NULL : malloc(((size_t)n + 1) * sizeof *ids);
-    to->own = 1;
-    if (to->ids) {
-        to->ids[0] = has_bos ? empty[0] : 0;
-        memcpy(to->ids + has_bos, ids, (size_t)n * sizeof *ids);
-        to->n = n + has_bos;
-    }
-    clef_tokens_free(empty);
-    clef_tokens_free(ids);
-    if (s)
+    if (clef_tokenizer_encode_plain(tok, w->text.p, w->text.n, w->spans, w->n_spans, &to->ids, &to->n,
+                                    &err) ||
+        (bos >= 0 && clef_tokens_begin_with(bos, &to->ids, &to->n, &err)))
         return serve_fail_status(&w->t->r->error, &err, SERVE_E_INVALID_VALUE, "prompt");
-    return to->ids || serve_fail(&w->t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    return 1;
 }
 
 int serve_task_prompt_infill(serve_task *t)

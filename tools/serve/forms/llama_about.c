@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "clef/sight.h"
+#include "tools/serve/base/body.h"
 #include "tools/serve/engine.h"
 #include "tools/serve/forms/form.h"
 #include "tools/serve/http.h"
@@ -182,8 +183,8 @@ void serve_answer_slots(serve_request *r)
 {
     serve_models *ms = r->s->models;
     char name[SERVE_MODEL_NAME] = "";
-    if (r->query_model)
-        serve_decode_percent(r->query_model, name, sizeof name);
+    if (r->query[SERVE_QUERY_MODEL])
+        serve_decode_percent(r->query[SERVE_QUERY_MODEL], name, sizeof name);
     const int32_t named = *name ? serve_models_named(ms, name) : 0, room = r->s->o.max_seqs;
     if (named < 0) {
         serve_fail(&r->error, SERVE_E_MODEL, "model", "the model '%.100s' is not here", name);
@@ -219,15 +220,50 @@ void serve_answer_not_here(serve_request *r)
     serve_fail(&r->error, SERVE_E_NOT_HERE, NULL, "%s: not supported by this server", r->whole_path);
 }
 
-void serve_answer_adapters(serve_request *r)
+static void list_adapters(serve_request *r)
 {
     const serve_model *m = r->m;
+    const int32_t chosen = atomic_load(&r->s->adapter) - 1;
     json_t *list = json_array();
-    for (int32_t i = 0; i < m->adapters.n; i++)
+    for (int32_t i = 0; i < m->adapters.n; i++) {
+        const double scale = chosen < 0 || chosen == i + 1 ? (double)m->adapter_scales[i] : 0;
         json_array_append_new(list,
                               json_pack("{s:i, s:s, s:s, s:f}", "id", (int)i, "name", m->adapters.names[i],
-                                        "path", m->adapters.names[i], "scale", (double)m->adapter_scales[i]));
+                                        "path", m->adapters.names[i], "scale", scale));
+    }
     serve_reply_json(r, list);
+}
+
+static int hold(void *user, size_t n_bytes)
+{
+    return serve_hold(user, n_bytes);
+}
+
+static void choose_adapter(serve_request *r)
+{
+    const serve_body_opts opts = {.hold = hold, .user = r};
+    serve_body body = {.root = NULL};
+    serve_buffer object = {0}; /* bodies are objects, and this one is a list */
+    int32_t chosen = 0;
+    serve_buffer_add(&object, "{\"lora\":", 8);
+    serve_buffer_add(&object, r->body, r->n_body);
+    if (!serve_buffer_add(&object, "}", 1))
+        serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+    else if (serve_body_read(object.p, object.n, &opts, &body, &r->error) &&
+             serve_pick_adapter(r, json_object_get(body.root, "lora"), &chosen)) {
+        atomic_store(&r->s->adapter, 1 + chosen);
+        serve_reply_json(r, json_pack("{s:b}", "success", 1));
+    }
+    json_decref(body.root);
+    serve_buffer_free(&object);
+}
+
+void serve_answer_adapters(serve_request *r)
+{
+    if (!strcmp(r->method, "POST"))
+        choose_adapter(r);
+    else
+        list_adapters(r);
 }
 
 /* ---- metrics --------------------------------------------------------------------------------- */

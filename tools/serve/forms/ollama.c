@@ -125,7 +125,7 @@ static int read_generate(serve_task *t)
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-static json_t *time_text(int64_t seconds)
+json_t *serve_time_text(int64_t seconds)
 {
     char when[40];
     struct tm at = {0};
@@ -136,7 +136,7 @@ static json_t *time_text(int64_t seconds)
 
 static json_t *new_object(const serve_task *t)
 {
-    return json_pack("{s:s, s:o}", "model", t->model, "created_at", time_text((int64_t)serve_time()));
+    return json_pack("{s:s, s:o}", "model", t->model, "created_at", serve_time_text((int64_t)serve_time()));
 }
 
 /* Takes the log-probabilities that are new. */
@@ -299,7 +299,7 @@ static json_t *details_of(const serve_card *c)
 static json_t *model_of(const serve_card *c)
 {
     return json_pack("{s:s, s:s, s:o, s:I, s:s, s:o}", "name", c->id, "model", c->id, "modified_at",
-                     time_text(c->created), "size", (json_int_t)c->n_bytes, "digest", "", "details",
+                     serve_time_text(c->created), "size", (json_int_t)c->n_bytes, "digest", "", "details",
                      details_of(c));
 }
 
@@ -376,7 +376,7 @@ static void show(void *user)
             serve_reply_json(r,
                              json_pack("{s:s, s:s, s:s, s:o, s:s%, s:o, s:{s:s, s:I, s:i}, s:o}", "modelfile",
                                        "", "license", "", "parameters", "", "modified_at",
-                                       time_text(card.created), "template", source, n, "details",
+                                       serve_time_text(card.created), "template", source, n, "details",
                                        details_of(&card), "model_info", "general.architecture",
                                        m->hparams->arch, "general.parameter_count", (json_int_t)m->n_params,
                                        context, (int)m->n_context, "capabilities", capabilities_of(m)));

@@ -91,7 +91,8 @@ static json_t *finished(serve_task *t)
         json_object_set_new(o, "completed_at", json_integer((json_int_t)serve_time()));
     else
         json_object_set_new(o, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
-    if (t->history && o && json_array_append_new(t->history, said(&t->choices[0])) == 0)
+    if (t->history && o &&
+        json_array_append_new(json_object_get(t->history, "messages"), said(&t->choices[0])) == 0)
         serve_responses_store(t->r->s->responses, t->r->tenant, t->id, t->history, o);
     return o;
 }
@@ -322,21 +323,70 @@ const serve_writer serve_writer_responses = {
 
 /* ---- GET and DELETE -------------------------------------------------------------------------- */
 
+enum { ITEMS = 20, MOST_ITEMS = 100 }; /* of a page, as OpenAI has it */
+
+/* A page of a list, which begins behind the item `after`. */
+static json_t *page_of(const json_t *items, int64_t most, int from_last, const char *after)
+{
+    json_t *page = json_array();
+    const size_t n = json_array_size(items);
+    size_t i = 0, size;
+    for (; after && i < n; i++)
+        if (!strcmp(
+                json_string_value(json_object_get(json_array_get(items, from_last ? n - 1 - i : i), "id")),
+                after)) {
+            i++;
+            break;
+        }
+    for (; i < n && (int64_t)json_array_size(page) < most; i++)
+        json_array_append(page, json_array_get(items, from_last ? n - 1 - i : i));
+    size = json_array_size(page);
+    return json_pack("{s:s, s:O?, s:O?, s:b, s:o}", "object", "list", "first_id",
+                     json_object_get(json_array_get(page, 0), "id"), "last_id",
+                     json_object_get(json_array_get(page, size - 1), "id"), "has_more", i < n, "data", page);
+}
+
+static json_t *input_items(serve_request *r, const char *id)
+{
+    const char *limit = r->query[SERVE_QUERY_LIMIT], *order = r->query[SERVE_QUERY_ORDER];
+    char *end = NULL;
+    const long most = limit ? strtol(limit, &end, 10) : ITEMS;
+    if (limit && (!*limit || *end || most < 1 || most > MOST_ITEMS)) {
+        serve_fail(&r->error, SERVE_E_INVALID_VALUE, "limit", "limit: expected 1 to %d, got '%.20s'",
+                   MOST_ITEMS, limit);
+        return NULL;
+    }
+    if (order && strcmp(order, "asc") != 0 && strcmp(order, "desc") != 0) {
+        serve_fail(&r->error, SERVE_E_INVALID_VALUE, "order", "order: expected asc or desc, got '%.20s'",
+                   order);
+        return NULL;
+    }
+    json_t *input = serve_responses_stored(r, id, 1, NULL),
+           *page = input ? page_of(json_object_get(input, "items"), most, !order || *order == 'd',
+                                   r->query[SERVE_QUERY_AFTER])
+                         : NULL;
+    json_decref(input);
+    return page;
+}
+
 void serve_answer_response(serve_request *r)
 {
-    serve_responses *s = r->s->responses;
+    static const char tail[] = "/input_items";
+    const int is_get = strcmp(r->method, "DELETE") != 0;
+    const char *slash = strchr(r->path, '/');
+    char id[64];
     json_t *reply = NULL;
-    if (strchr(r->path, '/')) {
-        serve_fail(&r->error, SERVE_E_NOT_HERE, NULL,
-                   "not supported: clef keeps no input items of a response");
-        return;
-    }
-    if (strcmp(r->method, "DELETE") != 0)
-        reply = serve_responses_stored(r, r->path, 0);
-    else if (serve_responses_drop(s, r->tenant, r->path))
-        reply = json_pack("{s:s, s:s, s:b}", "id", r->path, "object", "response", "deleted", 1);
+    snprintf(id, sizeof id, "%.*s", slash ? (int)(slash - r->path) : (int)sizeof id - 1, r->path);
+    if (slash && (strcmp(slash, tail) != 0 || !is_get))
+        serve_fail(&r->error, SERVE_E_PATH, NULL, "no such path: %.100s", r->whole_path);
+    else if (slash)
+        reply = input_items(r, id);
+    else if (is_get)
+        reply = serve_responses_stored(r, id, 0, NULL);
+    else if (serve_responses_drop(r->s->responses, r->tenant, id))
+        reply = json_pack("{s:s, s:s, s:b}", "id", id, "object", "response", "deleted", 1);
     if (reply)
         serve_reply_json(r, reply);
-    else if (!r->error.id)
-        serve_fail(&r->error, SERVE_E_STORED, NULL, "there is no response '%.60s' (any more)", r->path);
+    else
+        serve_fail(&r->error, SERVE_E_STORED, NULL, "there is no response '%.60s' (any more)", id);
 }

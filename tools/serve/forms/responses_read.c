@@ -9,10 +9,11 @@
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
-/* The messages so far. `reasoning` waits for the assistant's next message. */
+/* The messages so far, and the items that they were; NULL: nobody will ask for these. `reasoning` waits for
+ * the assistant's next message. */
 typedef struct reading {
     serve_request *r;
-    json_t *messages, *reasoning;
+    json_t *messages, *items, *reasoning;
 } reading;
 
 static int push(reading *w, json_t *list, json_t *value)
@@ -21,8 +22,16 @@ static int push(reading *w, json_t *list, json_t *value)
            serve_fail(&w->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
 }
 
-/* A string, or a list of parts of text. */
-static int add_texts(reading *w, json_t *list, const json_t *content, const char *path)
+static int add_image(reading *w, json_t *list, const json_t *part, const char *path)
+{
+    json_t *url = json_object_get(part, "image_url");
+    return json_is_string(url)
+               ? push(w, list, json_pack("{s:s, s:{s:O}}", "type", "image_url", "image_url", "url", url))
+               : serve_wrong(w->r, path, url, "a string in image_url");
+}
+
+/* A string, or a list of parts: of text, and of the user also pictures. */
+static int add_parts(reading *w, json_t *list, const json_t *content, const char *path, int is_user)
 {
     static const char *const types[] = {"input_text", "output_text", "text", "summary_text",
                                         "reasoning_text"};
@@ -43,15 +52,27 @@ static int add_texts(reading *w, json_t *list, const json_t *content, const char
         serve_path(inner, "%.100s[%zu]", path, k);
         if (!type)
             return serve_wrong(w->r, inner, part, "a part with a type");
+        if (is_user && !strcmp(type, "input_image")) {
+            if (!add_image(w, list, part, inner))
+                return 0;
+            continue;
+        }
         if (!known)
             return serve_fail(&w->r->error, SERVE_E_UNSUPPORTED, inner,
-                              "%s: not supported: a part of type '%.40s'; clef reads text only", inner, type);
+                              "%s: not supported: a part of type '%.40s'; clef reads text, and pictures "
+                              "(input_image) of the user",
+                              inner, type);
         if (!json_is_string(text))
             return serve_wrong(w->r, inner, text, "a string for text");
         if (!push(w, list, json_pack("{s:s, s:O}", "type", "text", "text", text)))
             return 0;
     }
     return 1;
+}
+
+static int add_texts(reading *w, json_t *list, const json_t *content, const char *path)
+{
+    return add_parts(w, list, content, path, 0);
 }
 
 /* The message of the assistant to which an item belongs: the last one, or a new one. */
@@ -82,7 +103,7 @@ static int add_message(reading *w, const json_t *item, const char *path)
         return message && add_texts(w, json_object_get(message, "content"), content, inner);
     }
     json_t *parts = json_array();
-    const int ok = add_texts(w, parts, content, inner);
+    const int ok = add_parts(w, parts, content, inner, !strcmp(json_string_value(role), "user"));
     return push(w, w->messages, json_pack("{s:O, s:o}", "role", role, "content", parts)) && ok;
 }
 
@@ -154,48 +175,85 @@ static int add_reasoning(reading *w, const json_t *item, const char *path)
     return ok;
 }
 
-static int add_item(reading *w, size_t i, const json_t *item)
+/* Keeps an item as GET .../input_items has it. */
+static int keep_item(reading *w, const json_t *item, const char *type, const char *id)
+{
+    const json_t *content = json_object_get(item, "content"), *role = json_object_get(item, "role");
+    const int is_reply = json_is_string(role) && !strcmp(json_string_value(role), "assistant");
+    char own_id[40];
+    json_t *own = json_deep_copy(item);
+    snprintf(own_id, sizeof own_id, "%s", id);
+    serve_random_letters(own_id + strlen(own_id), 24);
+    json_object_set_new(own, "type", json_string(type));
+    if (!json_is_string(json_object_get(own, "id")))
+        json_object_set_new(own, "id", json_string(own_id));
+    if (!json_is_string(json_object_get(own, "status")) && strcmp(type, "reasoning") != 0)
+        json_object_set_new(own, "status", json_string("completed"));
+    if (json_is_string(content) && is_reply)
+        json_object_set_new(
+            own, "content",
+            json_pack("[{s:s, s:O, s:[]}]", "type", "output_text", "text", content, "annotations"));
+    else if (json_is_string(content))
+        json_object_set_new(own, "content", json_pack("[{s:s, s:O}]", "type", "input_text", "text", content));
+    return push(w, w->items, own);
+}
+
+static int read_item(reading *w, const json_t *item, const char *path)
 {
     static const struct {
-        const char *type;
+        const char *type, *id;
         int (*add)(reading *w, const json_t *item, const char *path);
-    } types[] = {{"message", add_message},
-                 {"function_call", add_call},
-                 {"function_call_output", add_output},
-                 {"custom_tool_call", add_custom_call},
-                 {"custom_tool_call_output", add_output},
-                 {"reasoning", add_reasoning}};
-    char path[128];
+    } types[] = {{"message", "msg_", add_message},
+                 {"function_call", "fc_", add_call},
+                 {"function_call_output", "fco_", add_output},
+                 {"custom_tool_call", "ctc_", add_custom_call},
+                 {"custom_tool_call_output", "ctco_", add_output},
+                 {"reasoning", "rs_", add_reasoning}};
     const json_t *given = json_object_get(item, "type");
     const char *type = given ? json_string_value(given) : "message";
-    serve_path(path, "input[%zu]", i);
     if (!json_is_object(item) || !type)
         return serve_wrong(w->r, path, item, "an item with a type");
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
         if (!strcmp(type, types[k].type))
-            return types[k].add(w, item, path);
+            return types[k].add(w, item, path) && (!w->items || keep_item(w, item, type, types[k].id));
     return serve_fail(&w->r->error, SERVE_E_UNSUPPORTED, path, "%s: not supported: an item of type '%.40s'",
                       path, type);
 }
 
+/* {"type": "item_reference", "id"}, where the type may be left out. */
+static int is_reference(const json_t *item)
+{
+    const json_t *type = json_object_get(item, "type");
+    return json_is_string(type) ? !strcmp(json_string_value(type), "item_reference")
+                                : json_object_get(item, "id") && !json_object_get(item, "role");
+}
+
+static int add_item(reading *w, size_t i, const json_t *item)
+{
+    char path[128];
+    serve_path(path, "input[%zu]", i);
+    if (!is_reference(item))
+        return read_item(w, item, path);
+    json_t *stored = serve_responses_item(w->r, json_object_get(item, "id"), path);
+    const int ok = stored && read_item(w, stored, path);
+    json_decref(stored);
+    return ok;
+}
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* What a stored response and its input said. */
 static int hold(void *user, size_t n_bytes)
 {
     return serve_hold(user, n_bytes);
 }
 
-json_t *serve_responses_stored(serve_request *r, const char *id, int of_messages)
+/* Reads a text of the store, and frees it: what its values take is held. NULL: there is none, or an error. */
+static json_t *read_stored(serve_request *r, char *text)
 {
     const serve_body_opts opts = {.hold = hold, .user = r};
     serve_body body = {.root = NULL};
-    char *text = serve_responses_find(r->s->responses, r->tenant, id, of_messages);
-    if (!text)
-        serve_fail(&r->error, SERVE_E_STORED, of_messages ? "previous_response_id" : NULL,
-                   "%sthere is no response '%.60s' (any more)", of_messages ? "previous_response_id: " : "",
-                   id);
-    else if (serve_hold(r, strlen(text)) && !serve_body_read(text, strlen(text), &opts, &body, &r->error)) {
+    if (text && serve_hold(r, strlen(text)) &&
+        !serve_body_read(text, strlen(text), &opts, &body, &r->error)) {
         json_decref(body.root);
         body.root = NULL;
     }
@@ -203,24 +261,66 @@ json_t *serve_responses_stored(serve_request *r, const char *id, int of_messages
     return body.root;
 }
 
+json_t *serve_responses_stored(serve_request *r, const char *id, int of_input, const char *param)
+{
+    char *text = serve_responses_find(r->s->responses, r->tenant, id, of_input);
+    if (!text)
+        serve_fail(&r->error, SERVE_E_STORED, param, "%s%sthere is no response '%.60s' (any more)",
+                   param ? param : "", param ? ": " : "", id);
+    return read_stored(r, text);
+}
+
+static json_t *with_id(const json_t *items, const json_t *id)
+{
+    json_t *one;
+    size_t i;
+    json_array_foreach(items, i, one)
+        if (json_equal(json_object_get(one, "id"), id))
+            return json_incref(one);
+    return NULL;
+}
+
+json_t *serve_responses_item(serve_request *r, const json_t *id, const char *path)
+{
+    json_t *found = NULL;
+    if (!serve_is_plain(id)) {
+        serve_wrong(r, path, id, "a string for id");
+        return NULL;
+    }
+    for (int of_input = 0; of_input <= 1 && !found && !r->error.id; of_input++) {
+        json_t *stored = read_stored(
+            r, serve_responses_find_item(r->s->responses, r->tenant, json_string_value(id), of_input));
+        found = with_id(json_object_get(stored, of_input ? "items" : "output"), id);
+        json_decref(stored);
+    }
+    if (!found && !r->error.id)
+        serve_fail(&r->error, SERVE_E_STORED, path, "%s: there is no item '%.60s' (any more)", path,
+                   json_string_value(id));
+    return found;
+}
+
 static int add_history(serve_task *t, json_t *messages)
 {
     if (!t->p.previous)
         return 1;
-    json_t *before = serve_responses_stored(t->r, t->p.previous, 1);
+    json_t *before = serve_responses_stored(t->r, t->p.previous, 1, "previous_response_id");
     json_array_extend(messages, json_object_get(before, "messages"));
     json_decref(before);
     return before != NULL;
 }
 
-static int read_input(serve_task *t, json_t *messages)
+static int read_input(serve_task *t, json_t *messages, json_t *items)
 {
-    reading w = {t->r, messages, NULL};
+    reading w = {t->r, messages, items, NULL};
     const json_t *item;
     size_t i;
     int ok = 1;
-    if (json_is_string(t->p.input))
-        return push(&w, messages, json_pack("{s:s, s:O}", "role", "user", "content", t->p.input));
+    if (json_is_string(t->p.input)) {
+        json_t *only = json_pack("{s:s, s:O}", "role", "user", "content", t->p.input);
+        ok = push(&w, messages, json_incref(only)) && (!items || keep_item(&w, only, "message", "msg_"));
+        json_decref(only);
+        return ok;
+    }
     if (!json_is_array(t->p.input))
         return serve_wrong(t->r, "input", t->p.input, "a string or a list of items");
     json_array_foreach(t->p.input, i, item)
@@ -232,13 +332,15 @@ static int read_input(serve_task *t, json_t *messages)
 /* Instructions are not part of what is stored: each request has its own. */
 static int read_messages(serve_task *t)
 {
-    json_t *messages = json_array();
-    if (!messages || !add_history(t, messages) || !read_input(t, messages)) {
+    json_t *messages = json_array(), *items = t->p.store ? json_array() : NULL;
+    const int ok = messages && add_history(t, messages) && read_input(t, messages, items);
+    if (ok && items)
+        t->history = json_pack("{s:o, s:O}", "messages", json_deep_copy(messages), "items", items);
+    json_decref(items);
+    if (!ok) {
         json_decref(messages);
         return 0;
     }
-    if (t->p.store)
-        t->history = json_deep_copy(messages);
     if (t->p.instructions)
         json_array_insert_new(messages, 0,
                               json_pack("{s:s, s:s}", "role", "system", "content", t->p.instructions));
