@@ -141,13 +141,14 @@ static clef_value *frequencies_of(clef_builder *b, const clef_rope_params *r, in
                                              clef_shape_1(clef_n(n)), freqs);
 }
 
-/* Frequencies of 0, for layers without rotary positions whose heads are stored in pairs by GGUF. */
-static clef_value *no_rotation(clef_builder *b, const clef_rope_params *r)
+/* Heads that are stored in pairs by GGUF, in halves: a rotation by frequencies of 0 changes the order alone.
+ */
+static clef_value *in_halves(clef_builder *b, clef_value *x, const clef_rope_params *r)
 {
     static const float zeros[MAX_FREQS];
     if (!b->no_freqs && r->dims / 2 <= MAX_FREQS)
         b->no_freqs = clef_constant(b->g, "rope.none", CLEF_F32, clef_shape_1(clef_n(r->dims / 2)), zeros);
-    return b->no_freqs;
+    return clef_rope(b->g, x, b->no_freqs, NULL, &(clef_rope_opts){.pairing = r->pairing});
 }
 
 /* What multiplies the rotated dims for this context. */
@@ -210,15 +211,17 @@ clef_value *clef__layer_rope(clef_builder *b, clef_value *x, const char *name)
     const clef_hparams *hp = b->hp;
     const int sliding = clef__layer_slides(hp, b->layer) && hp->rope_sliding.dims > 0;
     const clef_rope_params *r = sliding ? &hp->rope_sliding : &hp->rope;
+    const int is_without = clef__layer_lacks_rope(b);
+    if (b->cosines && r->pairing == CLEF_ROPE_INTERLEAVED_TO_HALVES)
+        x = in_halves(b, x, r);
     if (b->cosines)
         return clef__name_value(b, turned(b, x), name);
-    const int is_without = clef__layer_lacks_rope(b);
     if (r->dims == 0 || (is_without && r->pairing != CLEF_ROPE_INTERLEAVED_TO_HALVES))
         return x;
     if (b->turns[0] && !is_without)
         return clef__name_value(b, turned_by_axes(b, x, r), name);
-    if (is_without) /* only the order of the dims changes */
-        x = clef_rope(b->g, x, no_rotation(b, r), NULL, &(clef_rope_opts){.pairing = r->pairing});
+    if (is_without)
+        x = in_halves(b, x, r);
     else
         x = clef_rope(b->g, x, frequencies_of(b, r, sliding), b->pos,
                       &(clef_rope_opts){.pairing = r->pairing, .scale = factor_of(b, r)});

@@ -52,6 +52,17 @@ static name_pairs qwen2_5_layer = {QWEN_LAYER,
                                    {NULL, NULL}};
 static name_pairs qwen3_layer = {
     QWEN_LAYER, {"ffn_up.", "mlp.linear_fc1."}, {"ffn_down.", "mlp.linear_fc2."}, {NULL, NULL}};
+static name_pairs pixtral_names = {{"v.patch_embd.", "patch_conv."}, {"v.pre_ln.", "ln_pre."}, {NULL, NULL}};
+static name_pairs pixtral_layer = {{"ln1.", "attention_norm."},
+                                   {"ln2.", "ffn_norm."},
+                                   {"attn_q.", "attention.q_proj."},
+                                   {"attn_k.", "attention.k_proj."},
+                                   {"attn_v.", "attention.v_proj."},
+                                   {"attn_out.", "attention.o_proj."},
+                                   {"ffn_gate.", "feed_forward.gate_proj."},
+                                   {"ffn_up.", "feed_forward.up_proj."},
+                                   {"ffn_down.", "feed_forward.down_proj."},
+                                   {NULL, NULL}};
 
 #define SIGLIP "vision_tower.vision_model.", siglip_names, "encoder.layers", siglip_layer
 #define QWEN_PROCESSOR                                                                                       \
@@ -71,6 +82,14 @@ static name_pairs qwen3_layer = {
             "mm.2.", "visual.merger.linear_fc2."                                                             \
         }                                                                                                    \
     }
+#define PIXTRAL                                                                                              \
+    "{'image_processor_type': 'PixtralImageProcessor', 'patch_size': &, 'size': {'longest_edge': #}}",       \
+        "vision_tower.", pixtral_names, "transformer.layers", pixtral_layer
+#define PIXTRAL_PROJECTOR                                                                                    \
+    {"mm.1.", "multi_modal_projector.linear_1."}, {"mm.2.", "multi_modal_projector.linear_2."},              \
+    {                                                                                                        \
+        "v.token_embd.img_break", "img_break" /* the text model has it, too */                               \
+    }
 /* Pixels that are in the files of published models. */
 #define QWEN3_PROCESSOR QWEN_PROCESSOR ", 'size': {'shortest_edge': 65536, 'longest_edge': 16777216}}"
 
@@ -78,11 +97,12 @@ static name_pairs qwen3_layer = {
 static const struct projector {
     const char *type, *family, *encoder; /* encoder: model_type of its vision_config */
     const char *arch;                    /* NULL, or that of the text model */
+    const char *tensor;                  /* NULL, or one that only this family's files have */
     const char *token, *mark;            /* of pictures, in the vocabulary; mark NULL: the same */
-    int32_t scale; /* the side of a square of patches that becomes a row, where the file says none */
-    const char
-        *processor;     /* JSON, with # for the side of a picture, @ for the longest one, ^ for a patch's */
-    const char *prefix; /* of the encoder's names */
+    int32_t scale;         /* the side of a square of patches that becomes a row, where the file says none */
+    const char *processor; /* JSON, with # for the side of a picture, @ for the longest one, ^ for a patch's,
+                            * & for a square's that becomes a row */
+    const char *prefix;    /* of the encoder's names */
     const char *const (*of_encoder)[2];
     const char *layers; /* what is before a layer's number */
     const char *const (*of_layer)[2];
@@ -92,6 +112,7 @@ static const struct projector {
      "gemma3",
      "siglip_vision_model",
      "gemma3",
+     NULL,
      "<image_soft_token>",
      "<start_of_image>",
      4,
@@ -103,6 +124,7 @@ static const struct projector {
      "idefics3",
      "idefics3_vision",
      NULL,
+     NULL,
      "<image>",
      NULL,
      2,
@@ -113,6 +135,7 @@ static const struct projector {
     {"internvl",
      "internvl",
      "internvl_vision",
+     NULL,
      NULL,
      "<IMG_CONTEXT>",
      NULL,
@@ -126,14 +149,27 @@ static const struct projector {
      {{"mm.model.mlp.0.", "multi_modal_projector.layer_norm."},
       {"mm.model.mlp.1.", "multi_modal_projector.linear_1."},
       {"mm.model.mlp.3.", "multi_modal_projector.linear_2."}}},
-    {"qwen2vl_merger", "qwen2_vl", "qwen2_vl", "qwen2vl", "<|image_pad|>", NULL, 2, QWEN_PROCESSOR "}",
+    {"qwen2vl_merger", "qwen2_vl", "qwen2_vl", "qwen2vl", NULL, "<|image_pad|>", NULL, 2, QWEN_PROCESSOR "}",
      "visual.", qwen_names, "blocks", qwen2_layer, QWEN2_MERGER},
-    {"qwen2.5vl_merger", "qwen2_5_vl", "qwen2_5_vl", "qwen2vl", "<|image_pad|>", NULL, 2, QWEN_PROCESSOR "}",
-     "visual.", qwen_names, "blocks", qwen2_5_layer, QWEN2_MERGER},
-    {"qwen3vl_merger", "qwen3_vl", "qwen3_vl", "qwen3vl", "<|image_pad|>", NULL, 2, QWEN3_PROCESSOR,
+    {"qwen2.5vl_merger", "qwen2_5_vl", "qwen2_5_vl", "qwen2vl", NULL, "<|image_pad|>", NULL, 2,
+     QWEN_PROCESSOR "}", "visual.", qwen_names, "blocks", qwen2_5_layer, QWEN2_MERGER},
+    {"qwen3vl_merger", "qwen3_vl", "qwen3_vl", "qwen3vl", NULL, "<|image_pad|>", NULL, 2, QWEN3_PROCESSOR,
      "visual.", qwen_names, "blocks", qwen3_layer, QWEN3_MERGER},
-    {"qwen3vl_merger", "qwen3_5", "qwen3_5", "qwen35", "<|image_pad|>", NULL, 2, QWEN3_PROCESSOR, "visual.",
-     qwen_names, "blocks", qwen3_layer, QWEN3_MERGER},
+    {"qwen3vl_merger", "qwen3_5", "qwen3_5", "qwen35", NULL, "<|image_pad|>", NULL, 2, QWEN3_PROCESSOR,
+     "visual.", qwen_names, "blocks", qwen3_layer, QWEN3_MERGER},
+    {"pixtral",
+     "mistral3",
+     "pixtral",
+     NULL,
+     "mm.patch_merger.weight",
+     "[IMG]",
+     NULL,
+     2,
+     PIXTRAL,
+     {PIXTRAL_PROJECTOR,
+      {"mm.input_norm.", "multi_modal_projector.norm."},
+      {"mm.patch_merger.", "multi_modal_projector.patch_merger.merging_layer."}}},
+    {"pixtral", "llava", "pixtral", NULL, NULL, "[IMG]", NULL, 1, PIXTRAL, {PIXTRAL_PROJECTOR}},
 };
 
 /* Files of earlier converters have these the other way round. */
@@ -291,9 +327,16 @@ static json_t *vision_config(const clef_gguf *g, const struct projector *p)
         json_object_set_new(c, keys[i][1], json_integer(clef__gguf_int(g, keys[i][0], 0)));
     if (p->of_encoder == qwen_names)
         add_of_qwen(g, c);
-    if (p->of_encoder == intern_names)
-        json_object_set_new(c, "hidden_act", json_string("gelu"));
+    if (p->of_encoder == intern_names || p->of_encoder == pixtral_names)
+        json_object_set_new(c, "hidden_act",
+                            json_string(clef__gguf_int(g, "clip.use_silu", 0) ? "silu" : "gelu"));
     return c;
+}
+
+/* The side of a square of patches that becomes a row, in Pixtral's files. */
+static int64_t square_of(const clef_gguf *g, const struct projector *p)
+{
+    return clef__gguf_int(g, "clip.vision.spatial_merge_size", p->scale);
 }
 
 /* The configuration of the folder. */
@@ -309,6 +352,8 @@ static json_t *outer_config(const clef_gguf *g, const struct projector *p, const
         json_pack("{s:s, s:o, s:i, s:I, s:I}", "model_type", p->family, "vision_config", vision_config(g, p),
                   "image_token_id", clef_tokenizer_find(tok, p->token), "scale_factor", (json_int_t)scale,
                   "mm_tokens_per_image", (json_int_t)(side * side));
+    json_object_set_new(c, "spatial_merge_size", json_integer(square_of(g, p)));
+    json_object_set_new(c, "vision_feature_layer", json_integer(-1)); /* of Pixtral and InternVL */
     if (scale > 0)
         json_object_set_new(c, "downsample_ratio", json_real(1.0 / (double)scale));
     if (p->mark)
@@ -336,16 +381,24 @@ static char *processor_config(const clef_gguf *g, const struct projector *p)
 {
     char text[512];
     size_t n = 0;
-    const int side = (int)clef__gguf_int(g, "clip.vision.image_size", 0),
-              longest = (int)clef__gguf_int(g, "clip.vision.preproc_image_size", side);
-    for (const char *c = p->processor; *c; c++)
-        if (*c == '#' || *c == '@' || *c == '^')
-            n += (size_t)snprintf(text + n, sizeof text - n, "%d",
-                                  *c == '#'   ? side
-                                  : *c == '@' ? longest
-                                              : (int)clef__gguf_int(g, "clip.vision.patch_size", 0));
+    const int64_t side = clef__gguf_int(g, "clip.vision.image_size", 0),
+                  patch = clef__gguf_int(g, "clip.vision.patch_size", 0), merged = square_of(g, p);
+    const struct {
+        char mark;
+        int64_t value;
+    } numbers[] = {{'#', side},
+                   {'@', clef__gguf_int(g, "clip.vision.preproc_image_size", side)},
+                   {'^', patch},
+                   {'&', patch < 1 << 16 && merged < 1 << 16 ? patch * merged : 0}};
+    for (const char *c = p->processor; *c; c++) {
+        size_t i = 0;
+        while (i < sizeof numbers / sizeof *numbers && numbers[i].mark != *c)
+            i++;
+        if (i < sizeof numbers / sizeof *numbers)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%d", (int)numbers[i].value);
         else
             text[n++] = *c == '\'' ? '"' : *c;
+    }
     text[n] = '\0';
     json_t *config = json_loads(text, 0, NULL);
     json_object_set_new(config, "image_mean", number_list(g, "clip.vision.image_mean"));
@@ -373,16 +426,19 @@ static clef_status check(const clef_model *m, const clef_model *file, const stru
     for (; i < n; i++)
         if (strcmp(type, projectors[i].type) == 0) {
             *out = &projectors[i];
-            if (!projectors[i].arch || strcmp(m->hparams.arch, projectors[i].arch) == 0)
+            if ((!projectors[i].arch || strcmp(m->hparams.arch, projectors[i].arch) == 0) &&
+                (!projectors[i].tensor ||
+                 clef__tensor_lookup(file->by_name, (size_t)file->n_tensors, projectors[i].tensor)))
                 break;
         }
     if (!*out)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: the projector %.40s: expected gemma3, idefics3, internvl, or Qwen's mergers",
+                          "%s: the projector %.40s: expected gemma3, idefics3, internvl, pixtral, or "
+                          "Qwen's mergers",
                           file->path, type);
-    const int is_gated = (*out)->of_layer == qwen2_5_layer;
-    if (clef__gguf_int(&file->gguf, "clip.use_silu", is_gated) != is_gated ||
-        (!is_gated && !clef__gguf_int(&file->gguf, "clip.use_gelu", 1)))
+    const int is_gated = (*out)->of_layer == qwen2_5_layer, has_either = (*out)->of_layer == pixtral_layer;
+    if (!has_either && (clef__gguf_int(&file->gguf, "clip.use_silu", is_gated) != is_gated ||
+                        (!is_gated && !clef__gguf_int(&file->gguf, "clip.use_gelu", 1))))
         return clef__fail(err, CLEF_E_UNSUPPORTED,
                           "%s: clip.use_silu, or clip.use_gelu that is false: expected %s", file->path,
                           is_gated ? "SiLU" : "GELU");
@@ -412,6 +468,10 @@ static clef_status read_configs(clef_model *m, const struct projector *p, clef_e
     if (!m->outer || !m->picture_config)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory to read it", m->pictures->path);
     clef_status s = clef__read_vision_config(m, m->outer, m->pictures->path, err);
+    if (!s && m->vision && p->of_layer == pixtral_layer) { /* the converter interleaves each head's halves */
+        m->vision->rope.pairing = CLEF_ROPE_INTERLEAVED_TO_HALVES;
+        m->vision->rope.dims = m->vision->head_dim;
+    }
     if (!s)
         s = add_tensors(m, m->pictures, p, err);
     if (!s)

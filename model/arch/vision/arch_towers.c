@@ -92,10 +92,10 @@ static void pixtral_json(clef_json_fields *f, clef_hparams *hp)
     const double theta = clef__json_double(f, "rope_theta", 1e-3, 1e9, 10000);
     hp->rope.theta = rope ? clef__json_double(&inner, "rope_theta", 1e-3, 1e9, theta) : theta;
     const char *type = clef__json_string(&inner, "rope_type", "default");
-    if (strcmp(type, "default") != 0 && inner.status == CLEF_OK)
+    if (strcmp(type, "default") != 0 && strcmp(type, "axial") != 0 && inner.status == CLEF_OK)
         inner.status =
             clef__fail(f->err, CLEF_E_UNSUPPORTED,
-                       "%s: rope_parameters.rope_type: expected default, got %.40s", f->file, type);
+                       "%s: rope_parameters.rope_type: expected axial or default, got %.40s", f->file, type);
     f->status = f->status ? f->status : inner.status;
     hp->norm_eps = 1e-5f;
     hp->gated = 1;
