@@ -24,7 +24,9 @@ static const struct {
     {"qwen2_vl", 151655, CLEF__SIGHT_CAUSAL, {-1}, 0},
     {"qwen2_5_vl", 151655, CLEF__SIGHT_CAUSAL, {-1}, 0},
     {"qwen3_vl", 151655, CLEF__SIGHT_CAUSAL, {24, 20, 20}, 1},
+    {"qwen3_vl_moe", 151655, CLEF__SIGHT_CAUSAL, {24, 20, 20}, 1},
     {"qwen3_5", 248056, CLEF__SIGHT_CAUSAL, {11, 11, 10}, 1},
+    {"qwen3_5_moe", 248056, CLEF__SIGHT_CAUSAL, {11, 11, 10}, 1},
 };
 
 /* What is read. */
@@ -95,7 +97,7 @@ clef_status clef__sight_read(const json_t *outer, const json_t *inner, const cle
                        .view = families[i].view,
                        .alternates = families[i].alternates,
                        .n_deep = (int32_t)json_array_size(deep)};
-    if (strcmp(family, "qwen3_vl") == 0 && !deep)
+    if (strncmp(family, "qwen3_vl", 8) == 0 && !deep)
         s->n_deep = 3;
     if (s->n_deep > hp->n_layers)
         return wrong(&r, "deepstack_visual_indexes: expected at most one for each layer", err);

@@ -92,6 +92,11 @@ static name_pairs pixtral_layer = {{"ln1.", "attention_norm."},
     }
 /* Pixels that are in the files of published models. */
 #define QWEN3_PROCESSOR QWEN_PROCESSOR ", 'size': {'shortest_edge': 65536, 'longest_edge': 16777216}}"
+#define QWEN3(family, arch)                                                                                  \
+    {                                                                                                        \
+        "qwen3vl_merger", family, family, arch, NULL, "<|image_pad|>", NULL, 2, QWEN3_PROCESSOR, "visual.",  \
+            qwen_names, "blocks", qwen3_layer, QWEN3_MERGER                                                  \
+    }
 
 /* A projector of llama.cpp, and the family that it is of. */
 static const struct projector {
@@ -153,10 +158,10 @@ static const struct projector {
      "visual.", qwen_names, "blocks", qwen2_layer, QWEN2_MERGER},
     {"qwen2.5vl_merger", "qwen2_5_vl", "qwen2_5_vl", "qwen2vl", NULL, "<|image_pad|>", NULL, 2,
      QWEN_PROCESSOR "}", "visual.", qwen_names, "blocks", qwen2_5_layer, QWEN2_MERGER},
-    {"qwen3vl_merger", "qwen3_vl", "qwen3_vl", "qwen3vl", NULL, "<|image_pad|>", NULL, 2, QWEN3_PROCESSOR,
-     "visual.", qwen_names, "blocks", qwen3_layer, QWEN3_MERGER},
-    {"qwen3vl_merger", "qwen3_5", "qwen3_5", "qwen35", NULL, "<|image_pad|>", NULL, 2, QWEN3_PROCESSOR,
-     "visual.", qwen_names, "blocks", qwen3_layer, QWEN3_MERGER},
+    QWEN3("qwen3_vl", "qwen3vl"),
+    QWEN3("qwen3_vl", "qwen3vlmoe"),
+    QWEN3("qwen3_5", "qwen35"),
+    QWEN3("qwen3_5", "qwen35moe"),
     {"pixtral",
      "mistral3",
      "pixtral",

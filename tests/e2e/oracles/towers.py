@@ -1,6 +1,7 @@
 """Towers as llama.cpp's converter writes them (mmproj), beside their folders: the same ids after a picture. usage: towers.py CLEF CONVERTER FOLDERS
 
-The file says nothing of some numbers; the folders get those of published models here. Prints a line `ok` or `FAIL` for each."""
+The file says nothing of some numbers; the folders get those of published models here. Pixtral and the mixtures of experts, which have no folder
+there, are random ones, which PyTorch runs too. Prints a line `ok` or `FAIL` for each."""
 import json
 import logging
 import os
@@ -32,8 +33,10 @@ FAMILIES = {  # what is published: of preprocessor_config.json, and of vision_co
     "qwen2_5_vl": ({"min_pixels": None, "max_pixels": None}, {"window_size": 112}),
     "qwen3_vl": (QWEN3, {}),
     "qwen3_5": (QWEN3, {}),
+    "qwen3_vl_moe": (QWEN3, {}),
+    "qwen3_5_moe": (QWEN3, {}),
 }
-MARKS = "[IMG]", "[IMG_BREAK]", "[IMG_END]"  # of Pixtral, for which there is no folder
+MARKS = "[IMG]", "[IMG_BREAK]", "[IMG_END]"  # of Pixtral
 MEAN, STD = [0.48, 0.46, 0.41], [0.27, 0.26, 0.28]
 
 
@@ -52,9 +55,22 @@ def ids(prompt, picture, *model):
     return r.stdout.strip() or r.stderr.strip()[-300:]
 
 
+def spread(model):
+    with torch.no_grad():
+        for name, w in model.named_parameters():
+            w.normal_(0, 1.2 / (w.shape[-1] if "experts" in name else w[0].numel()) ** 0.5) if w.dim() > 1 else w.add_(0.1 * torch.randn_like(w))
+    return model.float().eval()
+
+
+def greedy(model, given, **of_picture):
+    with torch.inference_mode():
+        out = model.generate(input_ids=torch.tensor([given]), **of_picture, max_new_tokens=16, min_new_tokens=16, do_sample=False)
+    return ",".join(map(str, out[0, len(given):].tolist()))
+
+
 def random_pixtral(name, folder):
-    """A tiny Pixtral ("pixtral") or Mistral Small 3.1 ("mistral3"), with the tokenizer of LLaVA's folder."""
-    torch.manual_seed(7)
+    """A tiny Pixtral ("pixtral") or Mistral Small 3.1 ("mistral3"), with the tokenizer of LLaVA's folder. Returns PyTorch's ids for a prompt and a
+    picture that is not resized."""
     merge = 1 + (name == "mistral3")
     tokenizer = hf.AutoTokenizer.from_pretrained(os.path.join(folders, "llava"))
     tokenizer.add_special_tokens({"additional_special_tokens": MARKS})
@@ -64,43 +80,66 @@ def random_pixtral(name, folder):
                 vocab_size=len(tokenizer), rms_norm_eps=1e-5, **sizes)
     own = dict(vision_config=vision, text_config=text, image_token_index=tokenizer.convert_tokens_to_ids(MARKS[0]), vision_feature_layer=-1)
     if merge == 1:
-        model = hf.LlavaForConditionalGeneration(hf.LlavaConfig(vision_feature_select_strategy="full", **own))
+        model = spread(hf.LlavaForConditionalGeneration(hf.LlavaConfig(vision_feature_select_strategy="full", **own)))
     else:
-        model = hf.Mistral3ForConditionalGeneration(hf.Mistral3Config(spatial_merge_size=merge, **own))
-    with torch.no_grad():
-        for w in model.parameters():
-            w.normal_(0, 1.2 / w[0].numel() ** 0.5) if w.dim() > 1 else w.add_(0.1 * torch.randn_like(w))
-    model.float().eval().save_pretrained(folder)
+        model = spread(hf.Mistral3ForConditionalGeneration(hf.Mistral3Config(spatial_merge_size=merge, **own)))
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     (folder / "preprocessor_config.json").write_text(json.dumps({
         "image_processor_type": "PixtralImageProcessor", "size": {"longest_edge": 96}, "patch_size": {"height": 8 * merge, "width": 8 * merge},
         "image_mean": MEAN, "image_std": STD}))
-    return model, tokenizer, merge * 8
+
+    def ids_of(prompt, rgb):
+        height, width = rgb.shape[0] // (8 * merge), rgb.shape[1] // (8 * merge)
+        given = tokenizer(prompt.replace(MARKS[0], MARKS[1].join([MARKS[0] * width] * height) + MARKS[2])).input_ids
+        pixels = torch.tensor((rgb / 255 - MEAN) / STD).permute(2, 0, 1)[None].float()
+        return greedy(model, given, pixel_values=pixels, image_sizes=torch.tensor([rgb.shape[:2]]))
+
+    return ids_of, f"Look at {MARKS[0]} and say", (96, 48)
 
 
-def torch_ids(model, tokenizer, side, prompt, rgb):
-    """For a picture whose sides are whole squares of patches, so that it is not resized."""
-    height, width = rgb.shape[0] // side, rgb.shape[1] // side
-    given = torch.tensor([tokenizer(prompt.replace(MARKS[0], MARKS[1].join([MARKS[0] * width] * height) + MARKS[2])).input_ids])
-    pixels = torch.tensor((rgb / 255 - MEAN) / STD).permute(2, 0, 1)[None].float()
-    with torch.inference_mode():
-        out = model.generate(input_ids=given, pixel_values=pixels, image_sizes=torch.tensor([rgb.shape[:2]]), max_new_tokens=16,
-                             min_new_tokens=16, do_sample=False)
-    return ",".join(map(str, out[0, given.shape[1]:].tolist()))
+def random_mixture(name, folder):
+    """As random_pixtral(), for a mixture of experts with a tower of Qwen, by the folder of the dense model."""
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"].update(model_type=name + "_text", num_experts=4, num_experts_per_tok=2, moe_intermediate_size=48,
+                                 shared_expert_intermediate_size=40)
+    del config["architectures"]
+    cls = {"qwen3_vl_moe": hf.Qwen3VLMoeForConditionalGeneration, "qwen3_5_moe": hf.Qwen3_5MoeForConditionalGeneration}[name]
+    model = spread(cls(cls.config_class.from_dict({**config, "model_type": name})))
+    model.save_pretrained(folder)
+    tokenizer = hf.AutoTokenizer.from_pretrained(folder)
+    pixels = json.loads((folder / "preprocessor_config.json").read_text())
+    patch, token = config["vision_config"]["patch_size"], tokenizer.convert_ids_to_tokens(config["image_token_id"])
+
+    def ids_of(prompt, rgb):
+        height, width = rgb.shape[0] // patch, rgb.shape[1] // patch
+        given = tokenizer(prompt.replace(token, token * (height * width // 4))).input_ids
+        frame = ((rgb / 255 - pixels["image_mean"]) / pixels["image_std"]).transpose(2, 0, 1).astype(np.float32)
+        patches = np.stack([frame, frame]).reshape(1, 2, 3, height // 2, 2, patch, width // 2, 2, patch).transpose(0, 3, 6, 4, 7, 2, 1, 5, 8)
+        kinds = torch.tensor([[int(i == config["image_token_id"]) for i in given]])
+        return greedy(model, given, pixel_values=torch.tensor(patches.reshape(height * width, -1)), mm_token_type_ids=kinds,
+                      image_grid_thw=torch.tensor([[1, height, width]]))
+
+    return ids_of, (288, 256)
 
 
 def check(name, tmp):
     folder, tower, text, picture = Path(tmp) / name, tmp + "/tower.gguf", tmp + "/text.gguf", tmp + "/picture.ppm"
-    made = None
+    sizes, ids_of = [(56, 84), (224, 140), (300, 200)], None
+    torch.manual_seed(7)
     if name in FAMILIES:
-        shutil.copytree(os.path.join(folders, name), folder, copy_function=shutil.copyfile)
+        dense = name.removesuffix("_moe")
+        shutil.copytree(os.path.join(folders, dense), folder, copy_function=shutil.copyfile)
         folder.chmod(0o755)
         pixels, inside = FAMILIES[name]
         change(folder / "preprocessor_config.json", pixels, False)
         change(folder / "config.json", inside, True)
         prompt = json.loads((folder / "expected.json").read_text())["prompts"]["one"]
+        if name != dense:
+            ids_of, own = random_mixture(name, folder)
     else:
-        made, prompt = random_pixtral(name, folder), f"Look at {MARKS[0]} and say"
+        ids_of, prompt, own = random_pixtral(name, folder)
+    sizes += [own] if ids_of else []
     arch = json.loads((folder / "config.json").read_text())["architectures"][0]
     cls = conversion.internvl.InternVisionModel if "InternVL" in arch else conversion.get_model_class(arch, mmproj=True)
     if "InternVL" in arch:  # the names that the converter knows
@@ -113,11 +152,12 @@ def check(name, tmp):
         conversion_of.write()
     subprocess.run([clef, "convert", str(folder), text, "-q"], check=True)
     failed = 0
-    for width, height in ((56, 84), (224, 140), (300, 200), (96, 48)):
+    for width, height in sizes:
         rgb = np.random.default_rng(width).integers(0, 256, (height, width, 3), np.uint8)
         Path(picture).write_bytes(b"P6 %d %d 255\n" % (width, height) + rgb.tobytes())
         wanted, got = ids(prompt, picture, str(folder)), ids(prompt, picture, text, "--mmproj", tower)
-        wanted = torch_ids(*made, prompt, rgb) if made and height == 48 else wanted
+        if ids_of and (width, height) == own:
+            wanted = ids_of(prompt, rgb)
         failed += wanted != got
         print("ok" if wanted == got else "FAIL", f"{name}, {width} x {height}:", got if wanted == got else f"expected {wanted}, got {got}", flush=True)
     return failed
