@@ -89,7 +89,8 @@ typedef struct clef_request {
     /* Draws come from a stream of their own, named by (sampling.seed, stream) and counted from the end of the
      * prompt. Stream 0 draws what clef_session_generate() does */
     uint32_t       stream;
-    int32_t        logprobs;    /* 1: the log-probability of each token is computed */
+    int32_t        logprobs;    /* 1: the log-probability of each token is computed; 2: that with which it was
+                                   drawn, after the options of sampling; 0 where it was forced */
     int32_t        n_top;       /* with logprobs: so many of the likeliest tokens are reported, up to
                                    CLEF_MOST_TOP */
     const int32_t *forced;      /* [n_forced]: the text's first tokens, taken instead of what would have been
@@ -141,7 +142,7 @@ typedef enum clef_finish {
     CLEF_FINISH_NOT_FINITE /* a logit is NaN or +inf, or all are -inf; the token is none of the text */
 } clef_finish;
 
-/** ln of a token's probability before sampling options. */
+/** ln of a token's probability: see clef_request.logprobs. */
 typedef struct clef_token_logprob {
     int32_t id;
     float   logprob;
@@ -152,14 +153,14 @@ typedef struct clef_token_logprob {
 typedef struct clef_batch_token {
     int64_t     sequence;
     int32_t     id;
-    float       logprob;      /* ln of its probability before sampling options; 0 unless requested */
+    float       logprob;      /* ln of its probability; 0 unless requested */
     clef_finish finish;
     int32_t     n_prompt;     /* tokens of the prompt */
     int32_t     n_cached;     /* of these, found in the prefix cache when the sequence began */
     int32_t     n_generated;
     int32_t     n_preemptions;
     int32_t     n_drafted, n_accepted; /* tokens of speculation, so far */
-    int32_t     n_top;
+    int32_t     n_top;        /* fewer where fewer were left to be drawn */
     clef_token_logprob top[CLEF_MOST_TOP]; /* the likeliest first; of equal ones the lower id */
 } clef_batch_token;
 

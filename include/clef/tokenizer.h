@@ -20,7 +20,7 @@ typedef struct clef_tokenizer clef_tokenizer;
  *  clef_tokenizer_close(). CLEF_OK, CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED, CLEF_E_NOT_FOUND (the
  *  folder has none), CLEF_E_NOMEM. */
 CLEF_API clef_status clef_tokenizer_open(const char *path, clef_tokenizer **out, clef_error *err);
-CLEF_API void clef_tokenizer_close(clef_tokenizer *tok);
+CLEF_API void        clef_tokenizer_close(clef_tokenizer *tok);
 
 /** How a text is cut into tokens; the numbers are those of llama.cpp's vocab_type. */
 typedef enum clef_tokenizer_kind {
@@ -36,8 +36,7 @@ CLEF_API clef_tokenizer_kind clef_tokenizer_kind_of(const clef_tokenizer *tok);
 CLEF_API int32_t clef_tokenizer_n_tokens(const clef_tokenizer *tok);
 CLEF_API int32_t clef_tokenizer_bos(const clef_tokenizer *tok);
 CLEF_API int32_t clef_tokenizer_eos(const clef_tokenizer *tok);
-/** The BOS token where the model's own post-processor puts it before each text (CLEF_SPECIAL_ADD), else -1.
- */
+/** The BOS token where the post-processor puts it before each text (CLEF_SPECIAL_ADD), else -1. */
 CLEF_API int32_t clef_tokenizer_leading_bos(const clef_tokenizer *tok);
 
 /** The id of a special token by its role, -1 if the model has none. */
@@ -67,8 +66,8 @@ CLEF_API const char *clef_tokenizer_bytes(const clef_tokenizer *tok, int32_t id,
 CLEF_API int32_t clef_tokenizer_is_special(const clef_tokenizer *tok, int32_t id);
 
 typedef enum clef_special {
-    CLEF_SPECIAL_ADD, /* add BOS/EOS as the model's own post-processor does */
-    CLEF_SPECIAL_NONE /* only the tokens of the text */
+    CLEF_SPECIAL_ADD,   /* add BOS/EOS as the model's own post-processor does */
+    CLEF_SPECIAL_NONE   /* only the tokens of the text */
 } clef_special;
 
 /** Encodes `n_bytes` of UTF-8; invalid bytes are read as U+FFFD. Special tokens that are written in the text
@@ -77,7 +76,7 @@ typedef enum clef_special {
  *  (a regex gave up). */
 CLEF_API clef_status clef_tokenizer_encode(const clef_tokenizer *tok, const char *text, size_t n_bytes,
                                            clef_special special, int32_t **out, int32_t *n, clef_error *err);
-CLEF_API void clef_tokens_free(int32_t *ids);
+CLEF_API void        clef_tokens_free(int32_t *ids);
 
 /** Puts an id before ids that clef_tokenizer_encode() or its like made, unless it is the first of them.
  *  CLEF_OK, CLEF_E_NOMEM: they are as they were. */
@@ -103,15 +102,15 @@ typedef enum clef_truncate {
     CLEF_TRUNCATE_SECOND
 } clef_truncate;
 typedef struct clef_encode_opts {
-    clef_special special;
-    int32_t max_tokens; /* 0: no limit. Special tokens count, and are never cut */
+    clef_special  special;
+    int32_t       max_tokens; /* 0: no limit. Special tokens count, and are never cut */
     clef_truncate truncate;
 } clef_encode_opts;
 /** ids [n] and the token types [n] (0 or 1, as the model's post-processor gives them); n_cut tokens were
  *  left out. */
 typedef struct clef_encoded {
     int32_t *ids, *types;
-    int32_t n, n_cut;
+    int32_t  n, n_cut;
 } clef_encoded;
 /** Encodes one text (b NULL), or two in the way the model expects a pair: "[CLS] a [SEP] b [SEP]". opts
  *  NULL: defaults. Overwrites *out; free its contents with clef_encoded_finish(). Statuses of
@@ -127,19 +126,19 @@ CLEF_API void clef_encoded_finish(clef_encoded *enc);
  *  out; bytes that are not UTF-8 become U+FFFD. CLEF_E_ARG for an id outside the vocabulary. */
 CLEF_API clef_status clef_tokenizer_decode(const clef_tokenizer *tok, const int32_t *ids, int32_t n,
                                            char **out, size_t *n_bytes, clef_error *err);
-CLEF_API void clef_text_free(char *text);
+CLEF_API void        clef_text_free(char *text);
 
 /** State of a streaming decoder: ids go in one by one, complete characters come out. Start from a zeroed
  *  struct with .tok set. All pieces together are equal to the result of clef_tokenizer_decode(). */
 typedef struct clef_stream {
     const clef_tokenizer *tok;
-    uint8_t pending[8]; /* bytes of an incomplete character */
-    int32_t n_pending;
-    int32_t started;      /* 1: something was decoded, so that a leading space is kept */
-    int32_t held;         /* 1: a space is pending until another token follows */
-    int32_t last;         /* the last token's id + 1 */
-    int32_t with_special; /* 1: special tokens give the text that the vocabulary has for them */
-    uint32_t cleaning;    /* spaces that wait for the text that shows whether they stay */
+    uint8_t               pending[8]; /* bytes of an incomplete character */
+    int32_t               n_pending;
+    int32_t               started;    /* 1: something was decoded, so that a leading space is kept */
+    int32_t               held;       /* 1: a space is pending until another token follows */
+    int32_t               last;       /* the last token's id + 1 */
+    int32_t               with_special; /* 1: special tokens give the text that the vocabulary has for them */
+    uint32_t              cleaning;     /* spaces that wait for the text that shows whether they stay */
 } clef_stream;
 /** Writes at most `capacity` bytes, without NUL, and sets *n. The text of a token has at most CLEF_MAX_PIECE
  *  bytes. CLEF_E_ARG: an id outside the vocabulary; CLEF_E_LIMIT: capacity too small. */

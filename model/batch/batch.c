@@ -312,6 +312,8 @@ static clef_status check_request(const clef_batch *b, const clef_request *r, cle
         return clef__fail(err, CLEF_E_ARG,
                           "%d prompt tokens, %d to generate, %d stop tokens: expected at least 1, 0 and 0",
                           r->n, r->n_max, r->n_stops);
+    if (r->logprobs < 0 || r->logprobs > 2)
+        return clef__fail(err, CLEF_E_ARG, "logprobs %d: expected 0 to 2", r->logprobs);
     if (r->n_top < 0 || r->n_top > CLEF_MOST_TOP || (r->n_top && !r->logprobs))
         return clef__fail(err, CLEF_E_ARG, "the %d likeliest tokens: expected 0 to %d, with logprobs",
                           r->n_top, CLEF_MOST_TOP);
@@ -495,7 +497,7 @@ clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequen
     if (!status)
         status = clef__sampler_options(&r->sampling, r->n, &sampling, err);
     const int has_rules = b->model->rules.n && !r->sampling.no_rules;
-    if (!status && (r->guide || r->n_min || has_rules))
+    if (!status && (r->guide || r->n_min || has_rules || r->logprobs == 2))
         sampling = (sample_options){.mode = SAMPLE_OFF, .first = sampling.first};
     if (!status && r->guide)
         status = begin_guide(b, r->guide, &guide, &place, err);

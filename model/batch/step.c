@@ -246,6 +246,27 @@ static void find_top(const float *logits, int32_t n_vocab, int32_t id, float log
         top[i].logprob = top[i].id == id ? logprob : top[i].logprob - logits[id] + logprob;
 }
 
+/* The likeliest of those among which `id` was drawn, and the log-probability of id. Returns their number. */
+static int32_t find_drawn(const clef__sampler_room *room, int32_t id, int32_t n, float *logprob,
+                          clef_token_logprob *top)
+{
+    int32_t n_top = 0;
+    for (int32_t i = 0; i < room->n; i++) {
+        const clef_token_logprob one = {room->tokens[i].id, (float)log(room->tokens[i].p)};
+        int32_t at = n_top < n ? n_top : n;
+        *logprob = one.id == id ? one.logprob : *logprob;
+        for (; at > 0 && (one.logprob > top[at - 1].logprob ||
+                          (!(one.logprob < top[at - 1].logprob) && one.id < top[at - 1].id));
+             at--)
+            if (at < n)
+                top[at] = top[at - 1];
+        if (at < n)
+            top[at] = one;
+        n_top += n_top < n;
+    }
+    return n_top;
+}
+
 int clef__batch_ends_text(const clef_batch *b, const batch_sequence *s, int32_t id)
 {
     int ends = !s->ignore_eos && id == b->hp->eos;
@@ -348,11 +369,19 @@ static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
     }
     const int is_wrong = s->logprobs && is_forced && !clef__logits_finite(logits, b->hp->n_vocab);
     const int32_t id = is_wrong ? CLEF__PICK_NOT_FINITE : is_forced ? forced : sample_on_host(b, s, logits);
-    const float logprob = s->logprobs && id >= 0 ? logprob_of(logits, b->hp->n_vocab, id) : 0;
+    const int is_drawn = s->logprobs == 2;
+    const float logprob = s->logprobs && !is_drawn && id >= 0 ? logprob_of(logits, b->hp->n_vocab, id) : 0;
     pass_token(s, id, is_forced);
     const clef_finish finish = put_token(b, s, id, logprob, is_forced);
     clef_batch_token *t = &b->tokens[(b->first_token + b->n_tokens - 1) % b->cap_tokens];
     t->n_top = id < 0 ? 0 : s->n_top < b->hp->n_vocab ? s->n_top : b->hp->n_vocab;
+    if (is_drawn && is_forced && t->n_top) {
+        t->n_top = 1;
+        t->top[0] = (clef_token_logprob){id, 0};
+    } else if (is_drawn && !is_forced && id >= 0)
+        t->n_top = find_drawn(&b->room, id, t->n_top, &t->logprob, t->top);
+    if (is_drawn)
+        return finish;
     find_top(logits, b->hp->n_vocab, id < 0 ? 0 : id, logprob, t->n_top, t->top);
     return finish;
 }

@@ -271,6 +271,7 @@ int32_t clef__sampler_pick_with(const clef_sampler *s, clef__sampler_room *room,
     if (!clef__logits_finite(pick->logits, s->n_vocab))
         return CLEF__PICK_NOT_FINITE;
     clef__chain_load(&c, pick->logits, pick->mask);
+    room->n = c.n;
     if (!c.n)
         return pick->rules ? CLEF__PICK_NONE : first_allowed(pick->mask, s->n_vocab);
     int32_t first = 0;
@@ -283,6 +284,7 @@ int32_t clef__sampler_pick_with(const clef_sampler *s, clef__sampler_room *room,
     if (s->opts.mirostat)
         clef__chain_mirostat(&c);
     clef__chain_softmax(&c);
+    room->n = c.n;
     const int32_t drawn = draw_one(&c, clef__sample_bits(s->opts.seed, pick->draw, pick->stream));
     if (s->opts.mirostat) {
         const double surprise = -clef__exact_log(c.tokens[drawn].p) * 1.4426950408889634;

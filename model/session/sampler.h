@@ -15,8 +15,8 @@ clef_status clef__sampler_options(const clef_sampler_opts *opts, int32_t first, 
 
 /** Memory for sampling, which several samplers may share. Zeroed: none. */
 typedef struct clef__sampler_room {
-    int32_t             n_vocab, n_lengths;
-    clef__sampler_token *tokens; /* these of a chain */
+    int32_t             n_vocab, n_lengths, n;
+    clef__sampler_token *tokens; /* these of a chain; after a sample [n], among which it was drawn */
     int32_t             *room;
     int32_t             *lengths;
 } clef__sampler_room;

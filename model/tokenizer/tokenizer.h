@@ -15,11 +15,11 @@
 
 /** How SentencePiece treats spaces before it cuts a text. */
 typedef struct clef__spm_spaces {
-    int32_t add_prefix;   /* a space before the text */
-    int32_t squeeze;      /* spaces at both ends are dropped, other runs become one */
-    int32_t escape;       /* spaces are written as U+2581 */
-    const char *charsmap; /* applied first; n_charsmap 0: none */
-    size_t n_charsmap;
+    int32_t     add_prefix; /* a space before the text */
+    int32_t     squeeze;    /* spaces at both ends are dropped, other runs become one */
+    int32_t     escape;     /* spaces are written as U+2581 */
+    const char *charsmap;   /* applied first; n_charsmap 0: none */
+    size_t      n_charsmap;
 } clef__spm_spaces;
 
 enum { CLEF_MAX_AROUND = 8, CLEF_MAX_TEMPLATE = 40 };
@@ -35,18 +35,18 @@ typedef struct clef__template {
 } clef__template;
 
 struct clef_tokenizer {
-    clef__vocab vocab;
-    clef__stages stages;
+    clef__vocab        vocab;
+    clef__stages       stages;
     clef__token_model *model;
-    int32_t before[CLEF_MAX_AROUND], after[CLEF_MAX_AROUND]; /* special tokens around one text */
-    int32_t n_before, n_after;
-    clef__template single, pair;                /* with token types: of one text, of two */
-    int32_t bos, eos, unk, sep, pad, cls, mask; /* -1: none */
-    int32_t fim[3];                             /* by CLEF_ROLE_FIM_PREFIX and so on */
-    clef__spm_spaces spaces;  /* of SentencePiece; its charsmap is in stages.normalizers[0] */
-    int32_t cleans_spaces;    /* decoded text passes clef__clean_spaces() */
-    int32_t byte_fallback;    /* 1: unknown characters are encoded by SentencePiece's byte pieces */
-    const char *file;         /* from which it was read, of a folder the file inside; NULL: from none */
+    int32_t            before[CLEF_MAX_AROUND], after[CLEF_MAX_AROUND]; /* special tokens around one text */
+    int32_t            n_before, n_after;
+    clef__template     single, pair;                       /* with token types: of one text, of two */
+    int32_t            bos, eos, unk, sep, pad, cls, mask; /* -1: none */
+    int32_t            fim[3];                             /* by CLEF_ROLE_FIM_PREFIX and so on; -1: none */
+    clef__spm_spaces   spaces;        /* of SentencePiece; its charsmap is in stages.normalizers[0] */
+    int32_t            cleans_spaces; /* decoded text passes clef__clean_spaces() */
+    int32_t            byte_fallback; /* 1: unknown characters are encoded by SentencePiece's byte pieces */
+    const char        *file; /* from which it was read, of a folder the file inside; NULL: from none */
     unsigned char beside[32]; /* digest of what its folder says beside the vocabulary; 0: nothing */
 };
 

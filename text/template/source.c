@@ -180,14 +180,16 @@ clef_status clef_template_open(const char *model, const char *which, int32_t has
     else if (model)
         s = clef__os_is_dir(model) ? from_folder(model, which, has_tools, &source, err)
                                    : from_gguf(model, which, has_tools, &source, err);
-    if (!s && !source.text && which && is_source(which))
+    if (!s && !source.text && which && is_source(which)) {
+        name = "chat template"; /* a text may be longer than what is wrong with it */
         s = keep(which, strlen(which), &source, err);
+    }
     if (!s && !source.text && which)
-        s = clef__fail(
-            err, CLEF_E_NOT_FOUND,
-            "chat template '%s': no such file, the model has none of this name, and the built-in ones are "
-            "chatml, llama2, llama3, mistral, gemma, command-r, phi3 and zephyr",
-            which);
+        s = clef__fail(err, CLEF_E_NOT_FOUND,
+                       "chat template '%.200s': no such file, the model has none of this name, and the "
+                       "built-in ones are "
+                       "chatml, llama2, llama3, mistral, gemma, command-r, phi3 and zephyr",
+                       which);
     else if (!s && !source.text)
         s = clef__fail(err, CLEF_E_NOT_FOUND, "%s: the model has no chat template; name one with --template",
                        model ? model : "no model");

@@ -131,6 +131,8 @@ static int tell_logprob(serve_choice *c, int32_t i)
     json_t *entry = token_entry(m, token->id, (double)token->logprob, is_first), *tops = json_array();
     for (int32_t k = 0; tops && k < t->p.n_top; k++) {
         const clef_token_logprob *top = &c->run->tops[(size_t)i * (size_t)t->p.n_top + (size_t)k];
+        if (top->id < 0)
+            break;
         json_array_append_new(tops, token_entry(m, top->id, (double)top->logprob, is_first));
     }
     if (!entry || !tops)

@@ -290,8 +290,9 @@ static void take_token(serve_engine *e, const clef_batch_token *t, double now)
     r->n_drafted = t->n_drafted;
     r->n_accepted = t->n_accepted;
     if (is_text && r->n_tokens < r->capacity) {
-        for (int32_t k = 0; k < t->n_top; k++)
-            r->tops[(size_t)r->n_tokens * (size_t)r->request.n_top + (size_t)k] = t->top[k];
+        for (int32_t k = 0; k < r->request.n_top; k++)
+            r->tops[(size_t)r->n_tokens * (size_t)r->request.n_top + (size_t)k] =
+                k < t->n_top ? t->top[k] : (clef_token_logprob){-1, 0};
         r->tokens[r->n_tokens++] = (serve_token){t->id, t->logprob};
     }
     tell_and_unlock(r->group);

@@ -45,7 +45,7 @@ typedef struct serve_run {
     clef_request request;     /* what it points to must live until the run is done */
     const cli_prompt_pictures *pictures; /* NULL, or those of its prompt; the same holds for them */
     serve_token *tokens;      /* [capacity] */
-    clef_token_logprob *tops; /* [capacity, request.n_top] */
+    clef_token_logprob *tops; /* [capacity, request.n_top]; id -1: no more of a token */
     int32_t capacity;         /* the most tokens it can have */
     _Atomic int cancelled;
     /* under the group's lock */

@@ -557,6 +557,8 @@ with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
     template.flush()
     with Server("--chat-template", template.name, "--body-memory", "1") as server:
         first = responses(server, [{"role": "user", "content": "a"}] * 1200)
+        # 503: the first one's memory is not given back yet
+        server.until(lambda: responses(server, previous_response_id=first.json.get("id")).status != 503)
         follows = responses(server, previous_response_id=first.json.get("id"))
         same("what a response follows counts for --body-memory", (200, 413), (first.status, follows.status))
         same("and a short one fits", 200, responses(server, previous_response_id=responses(server).json["id"]).status)

@@ -1,4 +1,5 @@
 """What llama-server's reference (tools/server/README.md of ggml-org/llama.cpp) says of its own routes."""
+import math
 import os
 import subprocess
 
@@ -78,8 +79,20 @@ def probabilities(s):
     same("in a stream, one for each token", [[e] for e in got], [e["completion_probabilities"] for e in lines[:-1]])
     got = completion(s, n_probs=5, post_sampling_probs=True).json["completion_probabilities"]
     check("after sampling", all(is_entry(e, 5, "prob", "top_probs") and e["prob"] == 1 and [p["prob"] for p in e["top_probs"]].count(1) == 1 for e in got), got[:1])
-    r = completion(s, n_probs=5, post_sampling_probs=True, temperature=1)
-    same("only where it is known", (400, "post_sampling_probs"), (r.status, r.json["error"]["param"]))
+    drawn = {"n_probs": 5, "post_sampling_probs": True, "temperature": 1, "seed": 7}
+    got = completion(s, **drawn).json["completion_probabilities"]
+    check("what was drawn, among which", all(is_entry(e, 5, "prob", "top_probs") and 0 < e["prob"] <= 1 for e in got), got[:1])
+    plain = completion(s, **dict(drawn, post_sampling_probs=False)).json["completion_probabilities"]
+    same("without other samplers as before sampling", [[e["id"]] + [round(p["logprob"], 3) for p in e["top_logprobs"]] for e in plain],
+         [[e["id"]] + [round(math.log(p["prob"]), 3) for p in e["top_probs"]] for e in got])
+    got = completion(s, top_k=2, **drawn).json["completion_probabilities"]
+    check("of two that are left", all(len(e["top_probs"]) == 2 and abs(sum(p["prob"] for p in e["top_probs"]) - 1) < 1e-5 and e["id"] in [p["id"] for p in e["top_probs"]] for e in got), got[:1])
+    first, odds = plain[0]["top_logprobs"], [p["prob"] for p in got[0]["top_probs"]]
+    check("by their own odds", abs(math.log(odds[0] / odds[1]) - (first[0]["logprob"] - first[1]["logprob"])) < 1e-3, (first, odds))
+    lines = events(completion(s, top_k=2, stream=True, **drawn).text)
+    same("the same in a stream", [[e] for e in got], [e["completion_probabilities"] for e in lines[:-1]])
+    grammar = completion(s, grammar='root ::= "a" "b"', **drawn).json["completion_probabilities"]
+    check("under a grammar", grammar and all(0 < e["prob"] <= 1 for e in grammar), grammar[:1])
     text = completion(s).json["content"]
     word = " " + text.split(" ")[1]
     for bias in ([[word, -100]], {word: -100}, [[word, False]]):
@@ -224,4 +237,6 @@ with Server("-c", "64", "--max-seqs", "2") as server_:
 with Server("-c", "256", "--chat-template", "chatml", "--tool-format", "hermes") as server_:
     chats(server_)
     check("its template writes what the system says", server_.get("/props").json["chat_template_caps"]["supports_system_role"])
+wrong = subprocess.run([*COMMAND, "serve", "--chat-template", "x" * 2000 + "{% if %}"], capture_output=True, text=True, check=False)
+check("a template's text hides not what is wrong with it", wrong.returncode != 0 and "chat template:" in wrong.stderr and "xxx" not in wrong.stderr, wrong.stderr)
 finish()

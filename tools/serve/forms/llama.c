@@ -15,21 +15,26 @@ static json_t *ids_of(const serve_choice *c, int32_t from, int32_t to)
     return list;
 }
 
-/* After sampling: at temperature 0 the token has probability 1, and all others have 0. */
-static void to_probability(json_t *entry, int is_token)
+static void to_probability(json_t *entry, double p)
 {
     json_object_del(entry, "logprob");
-    json_object_set_new(entry, "prob", json_real(is_token ? 1 : 0));
+    json_object_set_new(entry, "prob", json_real(p));
 }
 
-static json_t *after_sampling(json_t *entry)
+static double probability_of(const json_t *entry)
+{
+    return exp(json_number_value(json_object_get(entry, "logprob")));
+}
+
+/* The probabilities with which a token was drawn. At temperature 0 it has 1, and all others have 0. */
+static json_t *after_sampling(json_t *entry, int is_greedy)
 {
     const json_t *id = json_object_get(entry, "id");
     json_t *tops = json_incref(json_object_get(entry, "top_logprobs")), *one;
     size_t i;
     json_array_foreach(tops, i, one)
-        to_probability(one, json_equal(id, json_object_get(one, "id")));
-    to_probability(entry, 1);
+        to_probability(one, is_greedy ? json_equal(id, json_object_get(one, "id")) : probability_of(one));
+    to_probability(entry, is_greedy ? 1 : probability_of(entry));
     json_object_del(entry, "top_logprobs");
     json_object_set_new(entry, "top_probs", tops);
     return entry;
@@ -38,12 +43,13 @@ static json_t *after_sampling(json_t *entry)
 /* The first n entries that were not sent; they are taken. */
 static json_t *take_probabilities(serve_choice *c, size_t n)
 {
+    const serve_task *t = c->task;
     json_t *list = json_array();
     for (; n && json_array_size(c->logprobs); n--) {
         json_t *entry = json_incref(json_array_get(c->logprobs, 0));
         json_array_remove(c->logprobs, 0);
         json_object_del(entry, "offset");
-        json_array_append_new(list, c->task->p.post_probs ? after_sampling(entry) : entry);
+        json_array_append_new(list, t->p.post_probs ? after_sampling(entry, t->p.logprobs == 1) : entry);
     }
     return list;
 }
@@ -268,9 +274,8 @@ static int read_own(serve_task *t)
         return serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, "logprobs", "logprobs: n_probs has them");
     if (t->p.echo)
         return serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, "echo", "echo: /v1/completions has it");
-    if (t->p.post_probs && t->p.n_probs && t->p.sampling.temperature > 0)
-        return serve_fail(&t->r->error, SERVE_E_UNSUPPORTED, "post_sampling_probs",
-                          "post_sampling_probs: only with temperature 0");
+    if (t->p.post_probs && t->p.logprobs && t->p.sampling.temperature > 0)
+        t->p.logprobs = 2; /* of clef_request */
     return check_fields(t);
 }
 
