@@ -33,17 +33,23 @@ mesa_shim() {
   local root=$home/mesa-$mesa_version-$1 shim=$home/mesa-$mesa_version-$1/shim/$2.so source=$home/mesa-$mesa_version name
   local compiler=(cc)
   shift 2
-  [ -e "$shim" ] && return 0
+  [ "$shim" -nt lab/compile/mesa.sh ] && return 0
   if ! [ -d "$source" ]; then
     download m/mesa/mesa_$mesa_version.orig.tar.xz $mesa_sum "$out/mesa.tar.xz" || return 1
     tar --extract --file "$out/mesa.tar.xz" --directory "$home" --wildcards '*/src/*drm-shim/*' '*/src/util/*' '*/src/c11/*' \
       '*/src/amd/common/amd_family.*' '*/include/*' || return 1
   fi
-  # What the shim calls of a larger library, without which it does as well.
+  # What the shim calls of a larger library, without which it does as well. Its fences are not files, for which Mali's driver waits
+  # when a program has a table of constants: here they are.
   printf '%s\n' '#include <stdarg.h>' '#include <stdbool.h>' '#include <stddef.h>' \
     'bool debug_get_bool_option(const char *name, bool otherwise) { return otherwise; }' \
     'void mesa_log(int level, const char *tag, const char *format, ...) {}' \
-    'size_t u_printf_length(const char *format, va_list args) { return 0; }' >"$out/rest.c"
+    'size_t u_printf_length(const char *format, va_list args) { return 0; }' \
+    '#include <sys/mman.h>' '#include "drm-shim/drm_shim.h"' '#include "drm-uapi/drm.h"' 'extern ioctl_fn_t core_ioctls[];' \
+    'static int export_fence(int fd, unsigned long request, void *arg)' \
+    '{ return (((struct drm_syncobj_handle *)arg)->fd = memfd_create("fence", 0)) < 0 ? -1 : 0; }' \
+    '__attribute__((constructor)) static void give_fences(void)' \
+    '{ core_ioctls[_IOC_NR(DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD)] = export_fence; }' >"$out/rest.c"
   [ "$root" = "${root%-arm64}" ] || compiler=(mesa_arm64_cc)
   (
     cd "$source" &&
@@ -91,10 +97,10 @@ mesa_get() {
 mesa_arm64() {
   local root=$home/mesa-$mesa_version-arm64
   unpacked qemu qemu-user-static && cp -u "$home/qemu/usr/bin/qemu-aarch64-static" "$root/" || return 1
-  [ -e "$root/build_programs" ] && return 0
   if ! command -v aarch64-linux-gnu-gcc >/dev/null; then
     (root=$PWD log=$out/zig.log; . tools/zig.sh; python_packages "$root/build-zig" "ziglang==$zig_version") || return 1
   fi
+  [ -e "$root/build_programs" ] && return 0
   mkdir -p "$out/headers" && cp -r /usr/include/CL "$out/headers"
   mesa_arm64_cc -std=c17 -O1 "-I$out/headers" lab/kernels/build_programs.c "$root/usr/lib/aarch64-linux-gnu/libOpenCL.so.1" \
     -Wl,--allow-shlib-undefined -o "$root/build_programs"
