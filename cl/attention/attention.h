@@ -124,4 +124,19 @@ static int keys_begin(const attention_args *a, int at, int from)
     return max(begin, max(from, 0));
 }
 
+/* Writes elements e .. e + 3 of a row that ends at `last`. An array of them would be kept in memory. */
+static void store_vector(global float *row, float4 x, uint e, uint last)
+{
+    if (e + 4 <= last)
+        vstore4(x, 0, row + e);
+    else {
+        if (e < last)
+            row[e] = x.x;
+        if (e + 1 < last)
+            row[e + 1] = x.y;
+        if (e + 2 < last)
+            row[e + 2] = x.z;
+    }
+}
+
 #endif

@@ -30,20 +30,8 @@
 static void store_row(global float *row, const float4 *acc, uint slot, float scale)
 {
 #pragma unroll
-    for (uint j = 0; j < VECTORS; j++) {
-        const uint e = 4 * (slot + j * SLOTS);
-        const float4 x = acc[j] * scale;
-        if (e + 4 <= E)
-            vstore4(x, 0, row + e);
-        else { /* an array would be kept in memory */
-            if (e < E)
-                row[e] = x.x;
-            if (e + 1 < E)
-                row[e + 1] = x.y;
-            if (e + 2 < E)
-                row[e + 2] = x.z;
-        }
-    }
+    for (uint j = 0; j < VECTORS; j++)
+        store_vector(row, acc[j] * scale, 4 * (slot + j * SLOTS), E);
 }
 
 /* Writes the item's rows: results, or, if the keys are cut, records for the merge. */

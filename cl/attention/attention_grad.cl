@@ -69,14 +69,6 @@ static void put_stats(local float *lse, local float *mean, local const float *mo
     }
 }
 
-/* Writes elements e .. e + 3 of a row that ends at `last`. */
-static void put_vector(global float *row, float4 x, uint e, uint last)
-{
-    const float each[4] = {x.x, x.y, x.z, x.w};
-    for (uint u = 0; u < 4 && e + u < last; u++)
-        row[e + u] = each[u];
-}
-
 /* The weight of each pair of the tiles, and ds. p may be 0. */
 static void put_pairs(local float *p, local float *ds, const attention_grad_args *g, head_id h, uint i0,
                       int s0, local const float4 *q4, local const float4 *dy4, local const float4 *k4,
@@ -162,7 +154,7 @@ void attention_grad_queries(const attention_grad_args g, global float *out, glob
     for (uint j = 0; j < DQ; j++) {
         const uint n = item + j * WG, i = i0 + n / D4;
         if (n < ROWS * D4 && i < h.queries)
-            put_vector(out + dq_at(&g, h.b, h.hk, i), acc[j] * a.scale, n % D4 * 4, D);
+            store_vector(out + dq_at(&g, h.b, h.hk, i), acc[j] * a.scale, n % D4 * 4, D);
     }
 }
 
@@ -230,11 +222,11 @@ void attention_grad_keys(const attention_grad_args g, global float *out, global 
     for (uint j = 0; j < DK; j++) {
         const uint n = item + j * WG, s = (uint)s0 + n / D4;
         if (n < KEYS * D4 && s < a.n[3])
-            put_vector(out + dk_at(&g, h.b, h.hk, s), dk[j] * a.scale, n % D4 * 4, D);
+            store_vector(out + dk_at(&g, h.b, h.hk, s), dk[j] * a.scale, n % D4 * 4, D);
     }
     for (uint j = 0; j < DV; j++) {
         const uint n = item + j * WG, s = (uint)s0 + n / E4;
         if (n < KEYS * E4 && s < a.n[3])
-            put_vector(out + dv_at(&g, h.b, h.hk, s), dv[j], n % E4 * 4, E);
+            store_vector(out + dv_at(&g, h.b, h.hk, s), dv[j], n % E4 * 4, E);
     }
 }

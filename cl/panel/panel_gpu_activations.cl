@@ -47,17 +47,15 @@ static uint power_below(float most) { return clamp(as_uint(most) & 0x7f800000u, 
         global const norm_bias_elem *norm_bias, float mean, float scale
 #define ROW a, x, norm_weight, norm_bias, mean, scale
 
-/* Where a row is stored: row `row` of m. */
-typedef struct place {
-    global uchar *out;
-    uint row, m;
-} place;
+/* Where a row is stored: row `row` of m. No struct, which Mesa's compiler would keep in memory. */
+#define PLACE_PARAMETERS global uchar *to, uint row, uint m
+#define PLACE out, row, m
 
 #if QUANTISE == 0
-INLINED void store_floats(place to, ROW_PARAMETERS)
+INLINED void store_floats(PLACE_PARAMETERS, ROW_PARAMETERS)
 {
     EXACT_ROUNDING
-    global float *out = (global float *)to.out + (size_t)to.row * a.k;
+    global float *out = (global float *)to + (size_t)row * a.k;
     for (uint i = get_local_id(0); i < a.k; i += WG)
         out[i] = NORMED(i);
 }
@@ -65,12 +63,12 @@ INLINED void store_floats(place to, ROW_PARAMETERS)
 #elif QUANTISE == 1 && SLICED
 /* Eight work-items share a block, four columns each, so that neighbours read adjacent memory. most, sum: WG
  * elements each. */
-INLINED void store_bytes_sliced(place to, local float *most, local int *sum, ROW_PARAMETERS)
+INLINED void store_bytes_sliced(PLACE_PARAMETERS, local float *most, local int *sum, ROW_PARAMETERS)
 {
     EXACT_ROUNDING
     const uint blocks = a.k / 32, lane = get_local_id(0), word = lane % 8, team = lane - word;
-    global float *scales = (global float *)(to.out + (size_t)to.m * a.k),
-                 *sums = scales + (size_t)to.m * blocks;
+    global float *scales = (global float *)(to + (size_t)m * a.k),
+                 *sums = scales + (size_t)m * blocks;
     uint i = min(lane / 8, blocks - 1) * 32 + word * 4;
     float4 v = FOUR_NORMED(i);
     for (uint first = 0; first < blocks; first += WG / 8) {
@@ -87,8 +85,8 @@ INLINED void store_bytes_sliced(place to, local float *most, local int *sum, ROW
         sum[lane] = (q.x + q.y) + (q.z + q.w);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (b < blocks) {
-            const size_t at = (size_t)b * to.m + to.row;
-            ((global uint *)to.out)[at * 8 + (PAIRED ? word % 4 * 2 + word / 4 : word)] =
+            const size_t at = (size_t)b * m + row;
+            ((global uint *)to)[at * 8 + (PAIRED ? word % 4 * 2 + word / 4 : word)] =
                 as_uint(convert_char4(q));
             if (word == 0) {
                 int of_block = 0;
@@ -103,17 +101,17 @@ INLINED void store_bytes_sliced(place to, local float *most, local int *sum, ROW
 }
 
 #elif QUANTISE == 1
-INLINED void store_bytes(place to, ROW_PARAMETERS)
+INLINED void store_bytes(PLACE_PARAMETERS, ROW_PARAMETERS)
 {
     EXACT_ROUNDING
     const uint blocks = a.k / 32;
-    global float *scales = (global float *)(to.out + (size_t)to.m * a.k);
-    global int *sums = (global int *)(scales + (size_t)to.m * blocks) + (size_t)to.row * blocks * 2;
-    global uint *out = (global uint *)(to.out + (size_t)to.row * a.k);
-    scales += (size_t)to.row * blocks;
+    global float *scales = (global float *)(to + (size_t)m * a.k);
+    global int *sums = (global int *)(scales + (size_t)m * blocks) + (size_t)row * blocks * 2;
+    global uint *out = (global uint *)(to + (size_t)row * a.k);
+    scales += (size_t)row * blocks;
     for (uint b = get_local_id(0); b < blocks; b += WG) {
         float v[32], most = 0;
-        int sum[2] = {0, 0};
+        int2 sum = 0;
         for (uint i = 0; i < 32; i++) {
             v[i] = NORMED(b * 32 + i);
             most = fmax(most, fabs(v[i]));
@@ -122,49 +120,55 @@ INLINED void store_bytes(place to, ROW_PARAMETERS)
         for (uint i = 0; i < 32; i += 4) {
             const float4 r = rint((float4)(v[i], v[i + 1], v[i + 2], v[i + 3]) * inverse);
             const int4 q = convert_int4(r);
-            sum[i / 16] += (q.x + q.y) + (q.z + q.w);
+            if (i < 16)
+                sum.x += (q.x + q.y) + (q.z + q.w);
+            else
+                sum.y += (q.x + q.y) + (q.z + q.w);
             out[b * 8 + i / 4] = as_uint(convert_char4(q));
         }
         scales[b] = d;
-        sums[2 * b] = sum[0];
-        sums[2 * b + 1] = sum[1];
+        vstore2(sum, b, sums);
     }
 }
 
 #elif QUANTISE == 2
-INLINED void store_blocks_of_halves(place to, ROW_PARAMETERS)
+INLINED void store_blocks_of_halves(PLACE_PARAMETERS, ROW_PARAMETERS)
 {
     EXACT_ROUNDING
     const uint blocks = a.k / 32;
-    global float *scales = (global float *)(to.out + (size_t)to.m * a.k * 2),
-                 *sums = scales + (size_t)to.m * blocks;
+    global float *scales = (global float *)(to + (size_t)m * a.k * 2),
+                 *sums = scales + (size_t)m * blocks;
     for (uint b = get_local_id(0); b < blocks; b += WG) {
-        const size_t at = SLICED ? (size_t)b * to.m + to.row : (size_t)to.row * blocks + b;
-        float v[32], most = 0, sum[2] = {0, 0};
+        const size_t at = SLICED ? (size_t)b * m + row : (size_t)row * blocks + b;
+        float v[32], most = 0;
+        float2 sum = 0;
         for (uint i = 0; i < 32; i++) {
             v[i] = NORMED(b * 32 + i);
             most = fmax(most, fabs(v[i]));
-            sum[i / 16] += v[i];
+            if (i < 16)
+                sum.x += v[i];
+            else
+                sum.y += v[i];
         }
         const uint power = power_below(most);
         const float inverse = as_float(0x7f000000u - power);
         for (uint i = 0; i < 8; i++) {
-            const size_t slice = SLICED ? ((size_t)(2 * b + i / 4) * to.m + to.row) * 4 + i % 4 : 8 * at + i;
+            const size_t slice = SLICED ? ((size_t)(2 * b + i / 4) * m + row) * 4 + i % 4 : 8 * at + i;
             vstore_half4_rte((float4)(v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]) * inverse, slice,
-                             (global half *)to.out);
+                             (global half *)to);
         }
         scales[at] = as_float(power);
 #  if SLICED
-        sums[at] = sum[0] + sum[1];
+        sums[at] = sum.x + sum.y;
 #  else
-        vstore2((float2)(sum[0], sum[1]), at, sums);
+        vstore2(sum, at, sums);
 #  endif
     }
 }
 
 #else
 /* Halves or bf16, with one power of two for the row. */
-INLINED void store_row(place to, group_scratch scratch, ROW_PARAMETERS)
+INLINED void store_row(PLACE_PARAMETERS, group_scratch scratch, ROW_PARAMETERS)
 {
     EXACT_ROUNDING
     const uint lane = get_local_id(0);
@@ -175,16 +179,16 @@ INLINED void store_row(place to, group_scratch scratch, ROW_PARAMETERS)
     const float inverse = as_float(0x7f000000u - power);
     for (uint i = lane; i < a.k / 2; i += WG) {
         const size_t at =
-            SLICED ? ((size_t)(i / 8) * to.m + to.row) * 8 + i % 8 : (size_t)to.row * (a.k / 2) + i;
+            SLICED ? ((size_t)(i / 8) * m + row) * 8 + i % 8 : (size_t)row * (a.k / 2) + i;
         const float2 v = (float2)(NORMED(2 * i), NORMED(2 * i + 1)) * inverse;
 #  if QUANTISE == 3
-        vstore_half2_rte(v, at, (global half *)to.out);
+        vstore_half2_rte(v, at, (global half *)to);
 #  else
-        ((global uint *)to.out)[at] = bf16_nearest(v.x) | bf16_nearest(v.y) << 16;
+        ((global uint *)to)[at] = bf16_nearest(v.x) | bf16_nearest(v.y) << 16;
 #  endif
     }
     if (lane == 0)
-        ((global float *)(to.out + (size_t)to.m * a.k * 2))[to.row] = as_float(power);
+        ((global float *)(to + (size_t)m * a.k * 2))[row] = as_float(power);
 }
 #endif
 
@@ -198,21 +202,21 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
 #else
     const uint m = a.m;
 #endif
-    const place to = {out, get_group_id(0), m};
+    const uint row = get_group_id(0);
     GROUP_SCRATCH(scratch);
-    x += row_of(&a, min(to.row, a.m - 1));
+    x += row_of(&a, min(row, a.m - 1));
     NORM_OF_ROW(a.k, a.eps, scratch);
 #if QUANTISE == 0
-    store_floats(to, ROW);
+    store_floats(PLACE, ROW);
 #elif QUANTISE == 1 && SLICED
     local float most[WG];
     local int sum[WG];
-    store_bytes_sliced(to, most, sum, ROW);
+    store_bytes_sliced(PLACE, most, sum, ROW);
 #elif QUANTISE == 1
-    store_bytes(to, ROW);
+    store_bytes(PLACE, ROW);
 #elif QUANTISE == 2
-    store_blocks_of_halves(to, ROW);
+    store_blocks_of_halves(PLACE, ROW);
 #else
-    store_row(to, scratch, ROW);
+    store_row(PLACE, scratch, ROW);
 #endif
 }
