@@ -130,6 +130,13 @@ void clef__caps_card(cl_device_id id, char out[24])
     snprintf(out, 24, "%04x:%02x:%02x.%x", at[0] & 0xFFFF, at[1] & 0xFF, at[2] & 0x1F, at[3] & 7);
 }
 
+void clef__caps_uuid(cl_device_id id, unsigned char out[16])
+{
+    enum { UUID_KHR = 0x106A, BYTES = 16 };
+    if (clGetDeviceInfo(id, UUID_KHR, BYTES, out, NULL) != CL_SUCCESS)
+        memset(out, 0, BYTES);
+}
+
 /* cl_khr_integer_dot_product is also there where a compiler makes many instructions of one (Mesa on Adreno
  * and older Radeons): then other kernels are faster. The extension's first version cannot be asked. */
 static int has_fast_dot(cl_device_id id, const char *extensions)

@@ -10,5 +10,7 @@
 void clef__caps_query(cl_platform_id platform, cl_device_id id, clef_device_info *info);
 /** Where the card is on its bus, "0000:01:00.0"; "": the driver does not say. */
 void clef__caps_card(cl_device_id id, char out[24]);
+/** What tells the card from all others, by cl_khr_device_uuid; zeros: the driver does not say. */
+void clef__caps_uuid(cl_device_id id, unsigned char out[16]);
 
 #endif

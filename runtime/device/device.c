@@ -17,7 +17,7 @@ static const double SAVE_SECONDS = 20, SAVE_BACKGROUND_SECONDS = 300;
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* If the path does not fit, the device has no cache, as with a folder that is not writable. */
-static void take_cache_dir(clef_device *dev, const char *wanted)
+void clef__device_take_cache(clef_device *dev, const char *wanted)
 {
     const char *dir = wanted ? wanted : clef__os_env("CLEF_CACHE_DIR");
     if (dir && strlen(dir) < sizeof dev->cache_dir)
@@ -96,7 +96,7 @@ static clef_status open_one(const clef_found_list *list, const char *which, cons
     dev->cache_policy = cache_policy_of(opts);
     dev->progress = opts ? opts->progress : NULL;
     dev->progress_user = opts ? opts->progress_user : NULL;
-    take_cache_dir(dev, opts ? opts->cache_dir : NULL);
+    clef__device_take_cache(dev, opts ? opts->cache_dir : NULL);
     take_prover(dev, opts);
     status = open_queue(dev, err);
     if (status == CLEF_OK) {

@@ -80,6 +80,8 @@ int         clef__device_works(clef_device *dev);
 void *clef__device_attached(const clef_device *dev, const clef__attachment *slot);
 /** Attaches `data` to the device until it is released. Earlier data of this kind is forgotten. */
 void clef__device_attach(clef_device *dev, const clef__attachment *slot, void *data);
+/** Sets dev->cache_dir: `wanted`; NULL: $CLEF_CACHE_DIR, else the user's. */
+void clef__device_take_cache(clef_device *dev, const char *wanted);
 /** Saves what clef_device_measure() found (runtime/device/speed.c). */
 void clef__speed_keep(const clef_device *dev, const clef_device_speed *speed);
 

@@ -33,13 +33,23 @@ static int compare(const clef_found *a, const clef_found *b, const char **why)
     if (!ca->unified_memory != !cb->unified_memory)
         return ca->unified_memory ? -1 : 1;
     *why = "the most memory";
-    return ca->global_bytes == cb->global_bytes ? 0 : ca->global_bytes > cb->global_bytes ? 1 : -1;
+    if (ca->global_bytes != cb->global_bytes)
+        return ca->global_bytes > cb->global_bytes ? 1 : -1;
+    *why = "the fastest memory";
+    if (!(a->read_gb_s > 0) || !(b->read_gb_s > 0))
+        return 0;
+    return (a->read_gb_s > b->read_gb_s) - (a->read_gb_s < b->read_gb_s);
 }
 
 /* The same device, by two drivers. A machine's CPUs are one device. */
 static int is_same_card(const clef_found *a, const clef_found *b)
 {
-    return class_of(a) == class_of(b) && (a->card[0] ? strcmp(a->card, b->card) == 0 : class_of(a) == 1);
+    static const unsigned char none[sizeof a->uuid] = {0};
+    if (class_of(a) != class_of(b) || class_of(a) == 1)
+        return class_of(a) == class_of(b);
+    if (a->card[0] && b->card[0])
+        return strcmp(a->card, b->card) == 0;
+    return memcmp(a->uuid, none, sizeof none) != 0 && memcmp(a->uuid, b->uuid, sizeof none) == 0;
 }
 
 static int is_newer(const clef_found *a, const clef_found *b)
@@ -78,6 +88,30 @@ void clef__find_choice(const clef_found_list *list)
         snprintf(best->info.chosen, sizeof best->info.chosen, "%s", why);
 }
 
+/* What was measured of a device's memory, in GB/s; 0: nothing was. */
+static double measured(const clef_device_info *info, const char *cache_dir)
+{
+    clef_device_speed speed = {0};
+    clef_device *dev = calloc(1, sizeof *dev);
+    if (dev) {
+        dev->info = *info;
+        clef__device_take_cache(dev, cache_dir);
+        (void)clef_device_speed_known(dev, &speed, NULL);
+    }
+    free(dev);
+    return speed.read_gb_s;
+}
+
+/* Asks for what was measured where nothing else decides. */
+static void find_speeds(const clef_found_list *list, const char *cache_dir)
+{
+    const char *why;
+    for (int32_t i = 0; i < list->n; i++)
+        for (int32_t j = 0; j < list->n && !(list->at[i].read_gb_s > 0); j++)
+            if (i != j && compare(&list->at[i], &list->at[j], &why) == 0)
+                list->at[i].read_gb_s = measured(&list->at[i].info, cache_dir);
+}
+
 /* ---- finding --------------------------------------------------------------------------------- */
 
 /* Adds the devices of a platform. One that fails or has none is skipped: another platform may work. */
@@ -100,6 +134,7 @@ static clef_status find_on_platform(cl_platform_id platform, int32_t number, cle
             .platform = platform, .id = ids[i], .info = {.platform = number, .index = (int32_t)i}};
         clef__caps_query(platform, ids[i], &f->info);
         clef__caps_card(ids[i], f->card);
+        clef__caps_uuid(ids[i], f->uuid);
         if (clGetDeviceInfo(ids[i], CL_DEVICE_TYPE, sizeof f->type, &f->type, NULL) != CL_SUCCESS)
             f->type = 0;
     }
@@ -121,6 +156,7 @@ clef_status clef__find_all(const char *cache_dir, clef_found_list *list, clef_er
     clef_status status = CLEF_OK;
     for (int32_t i = 0; i < list->n_platforms && status == CLEF_OK; i++)
         status = find_on_platform(platforms[i], i, list, err);
+    find_speeds(list, cache_dir);
     clef__find_choice(list);
     return status;
 }

@@ -10,6 +10,8 @@ typedef struct clef_found {
     cl_device_id     id;
     cl_device_type   type;
     char             card[24]; /* where the card is: "0000:01:00.0"; "": the driver does not say */
+    unsigned char    uuid[16]; /* what tells it from all others; zeros: the driver does not say */
+    double           read_gb_s; /* as measured earlier; 0: it was not, or nothing depends on it */
 } clef_found;
 
 typedef struct clef_found_list {
@@ -21,8 +23,9 @@ typedef struct clef_found_list {
  *  on failure too. CLEF_E_NOMEM, CLEF_E_CL. */
 clef_status clef__find_all(const char *cache_dir, clef_found_list *list, clef_error *err);
 /** Notes why a device is taken where none is named: what sets it before the next best. A GPU goes before
- *  other devices, own memory before the host's, then more memory; of one device's drivers that with the
- *  newest OpenCL is taken. Units and clocks say nothing about other makes. */
+ *  other devices, own memory before the host's, then more memory, then memory that was measured to be
+ *  faster; of one device's drivers that with the newest OpenCL is taken. Units and clocks say nothing about
+ *  other makes. */
 void        clef__find_choice(const clef_found_list *list);
 /** The device that `which` names (as in clef_device_open(), but one alone); it stays in the list.
  *  CLEF_E_DEVICE lists what exists. */
