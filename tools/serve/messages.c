@@ -176,6 +176,7 @@ static int continue_by_default(serve_request *r, serve_params *p)
         return 1;
     if (serve_message_text(content, "", &all)) {
         p->continue_final = BY_DEFAULT;
+        p->last_parts = json_incref(content);
         json_object_set_new(last, "content", json_stringn(all.p, all.n));
     }
     serve_buffer_free(&all);
@@ -478,6 +479,7 @@ static int render_messages(serve_request *r, serve_params *p, const char *tools,
     if (!is_over || p->continue_final != BY_DEFAULT)
         return ok && !is_over;
     p->continue_final = 0;
+    json_object_set(json_array_get(p->messages, json_array_size(p->messages) - 1), "content", p->last_parts);
     r->error = (serve_error){0};
     clef_rendered_finish(out);
     return render_messages(r, p, tools, n_tools, out);

@@ -584,6 +584,8 @@ int serve_params_read_parts(serve_request *r, serve_form form, serve_parts *part
 void serve_params_shrink(serve_request *r, serve_params *p)
 {
     json_t *kept = json_pack("[O?, O?]", p->stop, p->fields);
+    json_decref(p->last_parts);
+    p->last_parts = NULL;
     json_decref(p->root); /* the pictures stay: their run needs them */
     p->root = kept;
     p->messages = p->prompt = p->input = p->stop_ids = p->stream_options = p->dry_breakers = NULL;
@@ -601,7 +603,9 @@ void serve_params_shrink(serve_request *r, serve_params *p)
 
 void serve_params_finish(serve_params *p)
 {
+    json_decref(p->last_parts);
     json_decref(p->root);
+    p->last_parts = NULL;
     cli_prompt_pictures_close(&p->pictures);
     p->root = NULL;
 }

@@ -50,6 +50,7 @@ typedef struct serve_params {
         *logit_bias, *allowed_ids;
     json_t *response_format, *json_schema, *format, *structured, *choice, *tools, *tool_choice, *kwargs,
         *lora;
+    json_t *last_parts; /* of a last message that is continued, as the client wrote them; owned */
     json_t *content, *tokens, *query, *documents, *texts, *system, *thinking, *output, *images;
     json_t *suffix, *input_prefix, *extra, *text, *options, *reasoning, *metadata, *include;
     const char *instructions, *previous, *truncation;

@@ -237,6 +237,10 @@ with Server("-c", "64", "--max-seqs", "2") as server_:
 with Server("-c", "256", "--chat-template", "chatml", "--tool-format", "hermes") as server_:
     chats(server_)
     check("its template writes what the system says", server_.get("/props").json["chat_template_caps"]["supports_system_role"])
+with Server("--chat-template", "{% for m in messages %}{{ m.role }}:{{ m.content | upper }};{% endfor %}") as server:
+    answer = {"role": "assistant", "content": [{"type": "text", "text": t} for t in "ab"]}
+    same("an answer that the template does not let go on is as it was sent", "user:HI;assistant:A\nB;",
+         server.post("/apply-template", {"messages": [{"role": "user", "content": "hi"}, answer]}).json["prompt"])
 wrong = subprocess.run([*COMMAND, "serve", "--chat-template", "x" * 2000 + "{% if %}"], capture_output=True, text=True, check=False)
 check("a template's text hides not what is wrong with it", wrong.returncode != 0 and "chat template:" in wrong.stderr and "xxx" not in wrong.stderr, wrong.stderr)
 finish()

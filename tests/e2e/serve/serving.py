@@ -168,7 +168,7 @@ class Server:
         with open(self.log_path, encoding="utf-8", errors="replace") as f:
             return f.read()
 
-    def send(self, method, path, body=None, headers=None, timeout=300):
+    def send(self, method, path, body=None, headers=None, timeout=900):  # more than --request-timeout, after which the server says why
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         all_headers = {"Content-Type": "application/json"} if body is not None else {}
         all_headers.update(headers or {})
