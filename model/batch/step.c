@@ -252,9 +252,12 @@ static int32_t find_drawn(const clef__sampler_room *room, int32_t id, int32_t n,
 {
     int32_t n_top = 0;
     for (int32_t i = 0; i < room->n; i++) {
-        const clef_token_logprob one = {room->tokens[i].id, (float)log(room->tokens[i].p)};
+        const clef_token_logprob one = {room->tokens[i].id, (float)room->tokens[i].p}; /* its log follows */
         int32_t at = n_top < n ? n_top : n;
-        *logprob = one.id == id ? one.logprob : *logprob;
+        if (!(one.logprob > 0))
+            continue;
+        if (one.id == id)
+            *logprob = (float)log(room->tokens[i].p);
         for (; at > 0 && (one.logprob > top[at - 1].logprob ||
                           (!(one.logprob < top[at - 1].logprob) && one.id < top[at - 1].id));
              at--)
@@ -264,6 +267,8 @@ static int32_t find_drawn(const clef__sampler_room *room, int32_t id, int32_t n,
             top[at] = one;
         n_top += n_top < n;
     }
+    for (int32_t i = 0; i < n_top; i++)
+        top[i].logprob = (float)log((double)top[i].logprob);
     return n_top;
 }
 

@@ -480,6 +480,7 @@ static int render_messages(serve_request *r, serve_params *p, const char *tools,
         return ok && !is_over;
     p->continue_final = 0;
     json_object_set(json_array_get(p->messages, json_array_size(p->messages) - 1), "content", p->last_parts);
+    serve_images_as_parts(p);
     r->error = (serve_error){0};
     clef_rendered_finish(out);
     return render_messages(r, p, tools, n_tools, out);

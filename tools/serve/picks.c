@@ -336,7 +336,7 @@ int serve_pick_adapter(serve_request *r, const json_t *list, int32_t *out)
             continue;
         if (fabs(x - loaded) > 1e-6)
             return serve_fail(
-                e, SERVE_E_NOT_HERE, path,
+                e, SERVE_E_UNSUPPORTED, path,
                 "%s: not supported: the scale %g; '%.63s' was loaded with %g, and has that or 0", path, x,
                 name, loaded);
         if (*out)

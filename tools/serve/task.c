@@ -212,7 +212,10 @@ static void note_prompt(serve_task *t)
 /* Bytes of what is kept of a body for its response. Values take a few times as much as their text. */
 static size_t kept_bytes(const serve_task *t)
 {
-    return 4 * (json_dumpb(t->echo, NULL, 0, JSON_COMPACT) + json_dumpb(t->history, NULL, 0, JSON_COMPACT));
+    size_t n = 4 * (json_dumpb(t->echo, NULL, 0, JSON_COMPACT) + json_dumpb(t->ids, NULL, 0, JSON_COMPACT));
+    for (int i = 0; i < SERVE_N_STORED; i++)
+        n += t->stored[i] ? strlen(t->stored[i]) : 0;
+    return n;
 }
 
 int serve_task_submit(serve_task *t)
@@ -350,7 +353,9 @@ void serve_task_free(serve_task *t)
     json_decref(t->parts);
     json_decref(t->logprobs);
     json_decref(t->echo);
-    json_decref(t->history);
+    json_decref(t->ids);
+    for (int i = 0; i < SERVE_N_STORED; i++)
+        free(t->stored[i]);
     json_decref(t->customs);
     cli_sampler_finish(&t->breakers);
     serve_buffer_free(&t->out);

@@ -6,6 +6,7 @@
 
 #include "tools/sampling.h"
 #include "tools/serve/base/buffer.h"
+#include "tools/serve/base/responses.h"
 #include "tools/serve/engine.h"
 #include "tools/serve/http.h"
 #include "tools/serve/params.h"
@@ -103,13 +104,14 @@ typedef struct serve_task {
     char *tools; /* JSON */
     size_t n_tools;
     uint64_t salt;
-    int32_t n_calls;             /* calls before this message */
-    serve_block block;           /* the last one */
-    int32_t n_blocks, has_block; /* has_block: it goes on */
-    json_t *parts;               /* the finished ones, as the form has them */
-    json_t *logprobs;            /* of responses: of the last block, a text */
-    json_t *echo, *history;      /* of responses: fields of the request; messages that are stored */
-    json_t *customs;             /* names of custom tools; NULL: none */
+    int32_t n_calls;              /* calls before this message */
+    serve_block block;            /* the last one */
+    int32_t n_blocks, has_block;  /* has_block: it goes on */
+    json_t *parts;                /* the finished ones, as the form has them */
+    json_t *logprobs;             /* of responses: of the last block, a text */
+    json_t *echo, *ids;           /* of responses: fields of the request; ids of its items, if it is stored */
+    char *stored[SERVE_N_STORED]; /* of these what is known before the reply */
+    json_t *customs;              /* names of custom tools; NULL: none */
     int32_t n_events;
     /* of streams */
     serve_buffer out;

@@ -320,13 +320,15 @@ def adapters():
                     same(f"as alone: {name}", want, text_of(r))
             same("by the field lora", alone[2], text_of(s.text("The king", lora=[{"name": "b"}], max_tokens=20, temperature=0)))
             same("a scale of 0", alone[0], text_of(s.text("The king", model="a", lora=[{"name": "a", "scale": 0}], max_tokens=20, temperature=0)))
+            same("no adapter is in use before one is chosen", [0, 0], [a["scale"] for a in s.get("/lora-adapters").json])
             scales = [[{"id": 1, "scale": 1}], [{"id": 0, "scale": 0}, {"id": 1, "scale": 0}], [{"id": 0, "scale": 1.0}]]
             for chosen, want in zip(scales, (alone[2], alone[0], alone[1])):
                 r = s.post("/lora-adapters", chosen)
                 same(f"POST /lora-adapters {chosen}", (200, {"success": True}, want), (r.status, r.json, text_of(s.text("The king", max_tokens=20, temperature=0))))
             same("it says which", [1, 0], [a["scale"] for a in s.get("/lora-adapters").json])
             same("a request may name another", [alone[2], alone[0]], [text_of(s.text("The king", lora=one, max_tokens=20, temperature=0)) for one in ([{"id": 1}], [])])
-            same("another scale, an adapter that is not there, no list", [501, 400, 400, 400], [s.post("/lora-adapters", b).status for b in ([{"id": 0, "scale": 0.5}], [{"id": 7, "scale": 1}], {"id": 0}, "[")])
+            same("another scale, an adapter that is not there, no list", [400] * 5, [s.post("/lora-adapters", b).status for b in ([{"id": 0, "scale": 0.5}], [{"id": 7, "scale": 1}], {"id": 0}, "[", '[],"x":1')])
+            same("another scale of a request", (400, "unsupported_parameter"), (lambda r: (r.status, r.code))(s.text(lora=[{"id": 0, "scale": 0.5}])))
             same("which change nothing", [1, 0], [a["scale"] for a in s.get("/lora-adapters").json])
             same("another model", (404, "model_not_found"), (lambda r: (r.status, r.code))(s.text(model="../../x")))
 

@@ -180,7 +180,7 @@ def inputs(s, first):
     page = s.get(f"/v1/responses/{first.json['id']}/input_items").json
     same("its input", [("message", "user", "completed", [{"type": "input_text", "text": "Hello"}])], [tuple(i[k] for k in ("type", "role", "status", "content")) for i in page["data"]])
     same("as a list", ["list", False, page["data"][0]["id"]], [page["object"], page["has_more"], page["last_id"]])
-    given = [{"role": "user", "content": "Add."}, {"type": "function_call", "call_id": "c", "name": "get", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c", "output": "5"}]
+    given = [{"role": "user", "content": "Add."}, {"type": "function_call", "id": "c", "call_id": "c", "name": "get", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c", "output": "5"}]
     r = responses(s, given, tools=TOOLS["responses"])
     path = f"/v1/responses/{r.json['id']}/input_items"
     page = s.get(path).json
@@ -189,7 +189,10 @@ def inputs(s, first):
     same("a page", ([i["id"] for i in page["data"]][:0:-1], True), ([i["id"] for i in some["data"]], some["has_more"]))
     rest = s.get(path + f"?order=asc&after={some['last_id']}").json
     same("the rest", ([page["first_id"]], False), ([i["id"] for i in rest["data"]], rest["has_more"]))
-    same("queries that are wrong", [400] * 3, [s.get(path + q).status for q in ("?limit=0", "?limit=x", "?order=up")])
+    same("an id with escapes", rest["data"], s.get(path + f"?order=asc&after=%{ord(some['last_id'][0]):x}{some['last_id'][1:]}").json["data"])
+    same("the page after the last one", ([], False), ((last := s.get(path + f"?after={page['last_id']}").json)["data"], last["has_more"]))
+    same("after an item that is not there", (404, "after"), ((r404 := s.get(path + "?after=msg_x")).status, r404.json["error"]["param"]))
+    same("queries that are wrong", [400] * 4, [s.get(path + q).status for q in ("?limit=0", "?limit=x", "?limit=+5", "?order=up")])
     same("none of it", [404] * 3, [s.get(f"/v1/responses/{p}").status for p in ("resp_x/input_items", r.json["id"] + "/x", r.json["id"] + "/input_items/x")])
     ids = [i["id"] for i in s.get(path + "?order=asc").json["data"]] + [r.json["output"][-1]["id"]]
     again = responses(s, [{"type": "item_reference", "id": ids[0]}, {"id": ids[1]}, {"type": None, "id": ids[2]}, {"id": ids[3]}, {"role": "user", "content": "And?"}], tools=TOOLS["responses"])
@@ -197,6 +200,12 @@ def inputs(s, first):
     same("items by their ids", (200, n_input(follows)), (again.status, again.status == 200 and n_input(again)))
     got = [i["id"] for i in s.get(f"/v1/responses/{again.json['id']}/input_items?order=asc").json["data"]]
     same("which keep them", ids, got[:4])
+    responses(s, "And?", previous_response_id=again.json["id"], tools=TOOLS["responses"])
+    same("one whose id is that of a call, too, and whose conversation went on", 200, responses(s, [{"id": "c"}, given[2]], tools=TOOLS["responses"]).status)
+    responses(s, [{"type": "reasoning", "id": "nothing", "summary": []}, *HI])
+    same("as many as there may be", 200, responses(s, [{"id": "nothing"}] * 128 + HI).status)
+    many = responses(s, [{"id": "nothing"}] * 129)
+    same("one more", (400, "input[128]"), (many.status, many.json["error"]["param"]))
     missing = responses(s, [{"type": "item_reference", "id": "msg_x"}])
     same("an item that is not stored", (404, "input[0]"), (missing.status, missing.json["error"]["param"]))
     same("an id that is none", [400, 404], [responses(s, [{"type": "item_reference", "id": i}]).status for i in (5, 'a"b')])
@@ -556,12 +565,21 @@ with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
     template.write("a")
     template.flush()
     with Server("--chat-template", template.name, "--body-memory", "1") as server:
-        first = responses(server, [{"role": "user", "content": "a"}] * 1200)
+        first = responses(server, [{"role": "user", "content": "a"}] * 800)
         # 503: the first one's memory is not given back yet
         server.until(lambda: responses(server, previous_response_id=first.json.get("id")).status != 503)
         follows = responses(server, previous_response_id=first.json.get("id"))
         same("what a response follows counts for --body-memory", (200, 413), (first.status, follows.status))
         same("and a short one fits", 200, responses(server, previous_response_id=responses(server).json["id"]).status)
+with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys: # only its owner may read it
+    keys.write("b\n")
+    keys.flush()
+    with Server("--chat-template", "chatml", "--api-key-file", keys.name, env={"CLEF_API_KEY": "a"}) as server:
+        def of_key(key, path, body):
+            return server.post(path, body, headers={"X-Api-Key": key})
+        item = of_key("a", "/v1/responses", {"input": "Hello", "max_output_tokens": 2}).json["output"][-1]["id"]
+        same("an item is its key's", [200, 404], [of_key(k, "/v1/responses", {"input": [{"id": item}, *HI], "max_output_tokens": 2}).status for k in "ab"])
+        same("no key chooses the adapter of another's requests", [501] * 2, [of_key(k, "/lora-adapters", []).status for k in "ab"])
 with Server("--ollama", model=code_model()) as server:
     infill(server)
 named_marks()

@@ -125,6 +125,15 @@ with tempfile.TemporaryDirectory() as folder:
         texts(server)
         tools(server)
         refusals(server)
+with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
+    # No message's text is in it, so none can be continued.
+    template.write("{% for m in messages %}{% if m.content is string %}string{% else %}{% for c in m.content %}{% if c.type == 'image' %}<|vision_start|><|image_pad|>"
+                   "<|vision_end|>{% endif %}{% endfor %}list{% endif %}{% endfor %}")
+    template.flush()
+    with Server("--chat-template", template.name, model=MODEL) as server:
+        talk = [{"role": "user", "content": [picture("gradient.png")]}, {"role": "assistant", "content": "Sure."}]
+        r = server.post("/apply-template", {"messages": talk})
+        same("an answer beside a picture is a list of parts, also where it is not continued", "<|vision_start|><|image_pad|><|vision_end|>listlist", r.json.get("prompt", r))
 with Server("--chat-template", "chatml") as server:
     same("a model without pictures", 400, chat(server, picture("gradient.png")).status)
 finish()

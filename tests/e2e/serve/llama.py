@@ -242,5 +242,5 @@ with Server("--chat-template", "{% for m in messages %}{{ m.role }}:{{ m.content
     same("an answer that the template does not let go on is as it was sent", "user:HI;assistant:A\nB;",
          server.post("/apply-template", {"messages": [{"role": "user", "content": "hi"}, answer]}).json["prompt"])
 wrong = subprocess.run([*COMMAND, "serve", "--chat-template", "x" * 2000 + "{% if %}"], capture_output=True, text=True, check=False)
-check("a template's text hides not what is wrong with it", wrong.returncode != 0 and "chat template:" in wrong.stderr and "xxx" not in wrong.stderr, wrong.stderr)
+check("a template's text does not hide what is wrong with it", wrong.returncode != 0 and "chat template:" in wrong.stderr and "xxx" not in wrong.stderr, wrong.stderr)
 finish()

@@ -411,12 +411,16 @@ static int read_value(reader *r, json_t **out)
 static int read_all(reader *r, json_t **out)
 {
     skip_blanks(r);
-    if (r->at < r->n && r->text[r->at] != '{' && strchr("[\"-0123456789tfn", r->text[r->at]))
-        return serve_fail(r->error, SERVE_E_INVALID_JSON, NULL, "the body: expected a JSON object");
+    const char first = r->at < r->n ? r->text[r->at] : ' ', wanted = r->opts->is_list ? '[' : '{';
+    if (first != wanted && strchr("{[\"-0123456789tfn", first))
+        return serve_fail(r->error, SERVE_E_INVALID_JSON, NULL, "the body: expected a JSON %s",
+                          r->opts->is_list ? "list" : "object");
     if (!read_value(r, out))
         return 0;
     skip_blanks(r);
-    return r->at == r->n ? 1 : bad(r, "more after the object's end");
+    return r->at == r->n
+               ? 1
+               : bad(r, r->opts->is_list ? "more after the list's end" : "more after the object's end");
 }
 
 int serve_body_read(char *text, size_t n, const serve_body_opts *opts, serve_body *out, serve_error *error)

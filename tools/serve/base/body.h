@@ -15,10 +15,11 @@ typedef struct serve_body_opts {
     /** Asks for memory before any is taken; 0: there is none, and it has set the error. */
     int (*hold)(void *user, size_t n_bytes);
     void *user;
+    int32_t is_list; /* 1: the body is to be a list; 0: an object */
 } serve_body_opts;
 
 typedef struct serve_body {
-    json_t *root; /* an object; drop it with json_decref() */
+    json_t *root; /* an object or a list; drop it with json_decref() */
     /* The last of its members that is an integer from 2^63 to 2^64 - 1. jansson has it as a fraction. */
     const json_t *large; /* NULL: there is none */
     uint64_t large_value;

@@ -9,7 +9,7 @@
 typedef struct stored {
     char id[48];
     uint64_t tenant;
-    char *input, *response; /* JSON: text takes less memory than values, and threads share it */
+    char *texts[SERVE_N_STORED], *ids; /* JSON: text takes less memory than values, and threads share it */
     size_t n_bytes;
 } stored;
 
@@ -33,10 +33,16 @@ static stored *at(serve_responses *s, int32_t i)
     return &s->all[(s->first + i) % SERVE_MOST_RESPONSES];
 }
 
+static void free_texts(stored *one)
+{
+    for (int i = 0; i < SERVE_N_STORED; i++)
+        free(one->texts[i]);
+    free(one->ids);
+}
+
 static void empty(serve_responses *s, stored *one)
 {
-    free(one->input);
-    free(one->response);
+    free_texts(one);
     s->n_bytes -= one->n_bytes;
     *one = (stored){.id = ""};
 }
@@ -58,16 +64,21 @@ void serve_responses_destroy(serve_responses *s)
     free(s);
 }
 
-void serve_responses_store(serve_responses *s, uint64_t tenant, const char *id, const json_t *input,
-                           const json_t *response)
+void serve_responses_store(serve_responses *s, uint64_t tenant, const char *id, char *texts[SERVE_N_STORED],
+                           const json_t *ids)
 {
-    stored one = {.tenant = tenant};
+    stored one = {.tenant = tenant, .ids = json_dumps(ids, JSON_COMPACT)};
+    int has_all = one.ids != NULL;
     snprintf(one.id, sizeof one.id, "%s", id);
-    one.input = json_dumps(input, JSON_COMPACT);
-    one.response = json_dumps(response, JSON_COMPACT | JSON_REAL_PRECISION(10));
-    one.n_bytes = one.input && one.response ? strlen(one.input) + strlen(one.response) : 0;
+    for (int i = 0; i < SERVE_N_STORED; i++) {
+        one.texts[i] = texts[i];
+        has_all &= texts[i] != NULL;
+        one.n_bytes += texts[i] ? strlen(texts[i]) : 0;
+        texts[i] = NULL;
+    }
+    one.n_bytes += one.ids ? strlen(one.ids) : 0;
     serve_lock_take(&s->lock);
-    if (one.n_bytes && one.n_bytes <= SERVE_MOST_RESPONSE_BYTES) {
+    if (has_all && one.n_bytes <= SERVE_MOST_RESPONSE_BYTES) {
         while (s->n && (s->n == SERVE_MOST_RESPONSES || s->n_bytes + one.n_bytes > SERVE_MOST_RESPONSE_BYTES))
             drop_oldest(s);
         *at(s, s->n++) = one;
@@ -75,8 +86,7 @@ void serve_responses_store(serve_responses *s, uint64_t tenant, const char *id, 
         one = (stored){.id = ""};
     }
     serve_lock_release(&s->lock);
-    free(one.input);
-    free(one.response);
+    free_texts(&one);
 }
 
 /* NULL: none has this id, or another key's client made it. The lock is held. */
@@ -97,27 +107,25 @@ static char *copy_of(const char *text)
     return copy;
 }
 
-char *serve_responses_find(serve_responses *s, uint64_t tenant, const char *id, int of_input)
+char *serve_responses_find(serve_responses *s, uint64_t tenant, const char *id, serve_stored what)
 {
     serve_lock_take(&s->lock);
     const stored *one = find(s, tenant, id);
-    char *copy = copy_of(!one ? NULL : of_input ? one->input : one->response);
+    char *copy = copy_of(one ? one->texts[what] : NULL);
     serve_lock_release(&s->lock);
     return copy;
 }
 
-char *serve_responses_find_item(serve_responses *s, uint64_t tenant, const char *item, int of_input)
+char *serve_responses_find_item(serve_responses *s, uint64_t tenant, const char *item, serve_stored what)
 {
     char *copy = NULL, member[128];
-    const int n = snprintf(member, sizeof member, "\"id\":\"%s\"", item);
-    if (n < 0 || (size_t)n >= sizeof member || strpbrk(item, "\"\\"))
+    const int n = snprintf(member, sizeof member, "\"%s\"", item);
+    if (n < 0 || (size_t)n >= sizeof member || strpbrk(item, "\"\\,")) /* "," is between any two */
         return NULL;
     serve_lock_take(&s->lock);
-    for (int32_t i = s->n - 1; i >= 0 && !copy; i--) {
-        const char *text = of_input ? at(s, i)->input : at(s, i)->response;
-        if (at(s, i)->tenant == tenant && text && strstr(text, member))
-            copy = copy_of(text);
-    }
+    for (int32_t i = s->n - 1; i >= 0 && !copy; i--)
+        if (at(s, i)->tenant == tenant && at(s, i)->ids && strstr(at(s, i)->ids, member))
+            copy = copy_of(at(s, i)->texts[what]);
     serve_lock_release(&s->lock);
     return copy;
 }

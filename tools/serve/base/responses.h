@@ -14,16 +14,23 @@ enum { SERVE_MOST_RESPONSES = 1024, SERVE_MOST_RESPONSE_BYTES = 64 << 20 };
 serve_responses *serve_responses_create(void);
 /** Accepts NULL. */
 void serve_responses_destroy(serve_responses *s);
-/** Keeps a response and its input, unless they are too large: the `messages` of the conversation with the
- * reply, and the `items` of the request. `tenant` stands for the client's key. */
-void serve_responses_store(serve_responses *s, uint64_t tenant, const char *id, const json_t *input,
-                           const json_t *response);
-/** The JSON of a stored response, or of its input, which the caller frees; NULL: this key has none of this
- * id.
- */
-char *serve_responses_find(serve_responses *s, uint64_t tenant, const char *id, int of_input);
-/** As serve_responses_find(), for the last one in which something has this id. */
-char *serve_responses_find_item(serve_responses *s, uint64_t tenant, const char *item, int of_input);
+/** What is kept of a response, each as JSON of its own: the response, the messages of the conversation with
+ * the reply, and the items of the request. */
+typedef enum serve_stored {
+    SERVE_STORED_RESPONSE,
+    SERVE_STORED_MESSAGES,
+    SERVE_STORED_ITEMS,
+    SERVE_N_STORED
+} serve_stored;
+
+/** Keeps the texts, which it takes, unless they are too large. `ids` is the list of the ids of the request's
+ * items and of the output's. `tenant` stands for the client's key. */
+void serve_responses_store(serve_responses *s, uint64_t tenant, const char *id, char *texts[SERVE_N_STORED],
+                           const json_t *ids);
+/** A text of a stored response, which the caller frees; NULL: this key has none of this id. */
+char *serve_responses_find(serve_responses *s, uint64_t tenant, const char *id, serve_stored what);
+/** As serve_responses_find(), of the last one whose items or output have this id. */
+char *serve_responses_find_item(serve_responses *s, uint64_t tenant, const char *item, serve_stored what);
 /** 1, and the response is dropped; 0: this key has none of this id. */
 int serve_responses_drop(serve_responses *s, uint64_t tenant, const char *id);
 

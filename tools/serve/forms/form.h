@@ -17,8 +17,8 @@ int serve_messages_read(serve_task *t);
 
 /** Makes the fields of a chat of those of OpenAI's responses. */
 int serve_responses_read(serve_task *t);
-/** Reads a stored response, or what it answers (`messages`, `items`). NULL after an error. */
-json_t *serve_responses_stored(serve_request *r, const char *id, int of_input, const char *param);
+/** Reads a stored response, or what it answers. NULL after an error. */
+json_t *serve_responses_stored(serve_request *r, const char *id, serve_stored what, const char *param);
 /** Reads an item of a stored response's output or input. NULL after an error. */
 json_t *serve_responses_item(serve_request *r, const json_t *id, const char *path);
 /** The fields of a request that its response repeats; NULL: no memory. */

@@ -100,9 +100,8 @@ static int add_extra(infill *w)
            (add_mark(w, FILE_NAME) && serve_buffer_add(&w->text, "\n", 1));
 }
 
-/* The text of a special token that the model's file names; NULL: it names none, or one that texts cannot
- * have.
- */
+/* The text of a special token that the model's file names; NULL: it names none, or one that cannot be
+ * written as text. */
 static const char *name_by_role(const clef_tokenizer *tok, clef_token_role role, char out[MOST_NAME])
 {
     size_t n = 0;

@@ -9,6 +9,7 @@
 #include "tools/serve/engine.h"
 #include "tools/serve/forms/form.h"
 #include "tools/serve/http.h"
+#include "tools/serve/keys.h"
 #include "tools/serve/models.h"
 #include "tools/serve/params.h"
 #include "tools/serve/rules.h"
@@ -226,7 +227,7 @@ static void list_adapters(serve_request *r)
     const int32_t chosen = atomic_load(&r->s->adapter) - 1;
     json_t *list = json_array();
     for (int32_t i = 0; i < m->adapters.n; i++) {
-        const double scale = chosen < 0 || chosen == i + 1 ? (double)m->adapter_scales[i] : 0;
+        const double scale = chosen == i + 1 ? (double)m->adapter_scales[i] : 0;
         json_array_append_new(list,
                               json_pack("{s:i, s:s, s:s, s:f}", "id", (int)i, "name", m->adapters.names[i],
                                         "path", m->adapters.names[i], "scale", scale));
@@ -241,21 +242,21 @@ static int hold(void *user, size_t n_bytes)
 
 static void choose_adapter(serve_request *r)
 {
-    const serve_body_opts opts = {.hold = hold, .user = r};
+    const serve_body_opts opts = {.hold = hold, .user = r, .is_list = 1};
     serve_body body = {.root = NULL};
-    serve_buffer object = {0}; /* bodies are objects, and this one is a list */
+    char none[] = "";
     int32_t chosen = 0;
-    serve_buffer_add(&object, "{\"lora\":", 8);
-    serve_buffer_add(&object, r->body, r->n_body);
-    if (!serve_buffer_add(&object, "}", 1))
-        serve_fail(&r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
-    else if (serve_body_read(object.p, object.n, &opts, &body, &r->error) &&
-             serve_pick_adapter(r, json_object_get(body.root, "lora"), &chosen)) {
+    if (serve_keys_count(r->s->keys) > 1)
+        serve_fail(
+            &r->error, SERVE_E_NOT_HERE, NULL,
+            "POST /lora-adapters: not supported where the server has several keys: it would change the "
+            "replies to all of them; 'model' or 'lora' of a request names its adapter");
+    else if (serve_body_read(r->body ? r->body : none, r->n_body, &opts, &body, &r->error) &&
+             serve_pick_adapter(r, body.root, &chosen)) {
         atomic_store(&r->s->adapter, 1 + chosen);
         serve_reply_json(r, json_pack("{s:b}", "success", 1));
     }
     json_decref(body.root);
-    serve_buffer_free(&object);
 }
 
 void serve_answer_adapters(serve_request *r)

@@ -7,6 +7,7 @@
 #include "tools/serve/forms/form.h"
 #include "tools/serve/keys.h"
 #include "tools/serve/os/system.h"
+#include "tools/serve/rules.h"
 
 /* ---- the response ---------------------------------------------------------------------------- */
 
@@ -82,6 +83,32 @@ static json_t *said(const serve_choice *c)
     return message;
 }
 
+/* A list of messages, which is dropped, with one more, as JSON. NULL: no memory. */
+static char *with_reply(char *messages, json_t *reply)
+{
+    char *last = json_dumps(reply, JSON_COMPACT);
+    const size_t n = strlen(messages), room = n + (last ? strlen(last) : 0) + 2;
+    char *text = last ? malloc(room) : NULL;
+    if (text)
+        snprintf(text, room, "%.*s%s%s]", (int)n - 1, messages, n > 2 ? "," : "", last);
+    free(last);
+    free(messages);
+    json_decref(reply);
+    return text;
+}
+
+static void store(serve_task *t, const json_t *response)
+{
+    char **texts = t->stored;
+    json_t *item;
+    size_t i;
+    json_array_foreach(t->parts, i, item)
+        json_array_append(t->ids, json_object_get(item, "id"));
+    texts[SERVE_STORED_MESSAGES] = with_reply(texts[SERVE_STORED_MESSAGES], said(&t->choices[0]));
+    texts[SERVE_STORED_RESPONSE] = json_dumps(response, JSON_COMPACT | JSON_REAL_PRECISION(10));
+    serve_responses_store(t->r->s->responses, t->r->tenant, t->id, texts, t->ids);
+}
+
 /* The finished response, which is stored if the client does not say otherwise. */
 static json_t *finished(serve_task *t)
 {
@@ -91,9 +118,8 @@ static json_t *finished(serve_task *t)
         json_object_set_new(o, "completed_at", json_integer((json_int_t)serve_time()));
     else
         json_object_set_new(o, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
-    if (t->history && o &&
-        json_array_append_new(json_object_get(t->history, "messages"), said(&t->choices[0])) == 0)
-        serve_responses_store(t->r->s->responses, t->r->tenant, t->id, t->history, o);
+    if (t->stored[SERVE_STORED_MESSAGES] && o)
+        store(t, o);
     return o;
 }
 
@@ -325,19 +351,22 @@ const serve_writer serve_writer_responses = {
 
 enum { ITEMS = 20, MOST_ITEMS = 100 }; /* of a page, as OpenAI has it */
 
-/* A page of a list, which begins behind the item `after`. */
-static json_t *page_of(const json_t *items, int64_t most, int from_last, const char *after)
+/* The place after the item of this id, counted from the last one or the first; 0: there is none. */
+static size_t place_after(const json_t *items, int from_last, const char *id)
+{
+    const size_t n = json_array_size(items);
+    size_t i = 0;
+    while (i < n && strcmp(json_string_value(json_object_get(json_array_get(items, i), "id")), id) != 0)
+        i++;
+    return i == n ? 0 : from_last ? n - i : i + 1;
+}
+
+/* A page of a list, which begins at the place i. */
+static json_t *page_of(const json_t *items, int64_t most, int from_last, size_t i)
 {
     json_t *page = json_array();
     const size_t n = json_array_size(items);
-    size_t i = 0, size;
-    for (; after && i < n; i++)
-        if (!strcmp(
-                json_string_value(json_object_get(json_array_get(items, from_last ? n - 1 - i : i), "id")),
-                after)) {
-            i++;
-            break;
-        }
+    size_t size;
     for (; i < n && (int64_t)json_array_size(page) < most; i++)
         json_array_append(page, json_array_get(items, from_last ? n - 1 - i : i));
     size = json_array_size(page);
@@ -348,10 +377,11 @@ static json_t *page_of(const json_t *items, int64_t most, int from_last, const c
 
 static json_t *input_items(serve_request *r, const char *id)
 {
-    const char *limit = r->query[SERVE_QUERY_LIMIT], *order = r->query[SERVE_QUERY_ORDER];
-    char *end = NULL;
+    const char *limit = r->query[SERVE_QUERY_LIMIT], *order = r->query[SERVE_QUERY_ORDER],
+               *after = r->query[SERVE_QUERY_AFTER];
+    char *end = NULL, item[128] = "";
     const long most = limit ? strtol(limit, &end, 10) : ITEMS;
-    if (limit && (!*limit || *end || most < 1 || most > MOST_ITEMS)) {
+    if (limit && (*limit < '0' || *limit > '9' || *end || most < 1 || most > MOST_ITEMS)) {
         serve_fail(&r->error, SERVE_E_INVALID_VALUE, "limit", "limit: expected 1 to %d, got '%.20s'",
                    MOST_ITEMS, limit);
         return NULL;
@@ -361,11 +391,16 @@ static json_t *input_items(serve_request *r, const char *id)
                    order);
         return NULL;
     }
-    json_t *input = serve_responses_stored(r, id, 1, NULL),
-           *page = input ? page_of(json_object_get(input, "items"), most, !order || *order == 'd',
-                                   r->query[SERVE_QUERY_AFTER])
-                         : NULL;
-    json_decref(input);
+    json_t *items = serve_responses_stored(r, id, SERVE_STORED_ITEMS, NULL), *page = NULL;
+    const int from_last = !order || *order == 'd',
+              is_read = after && serve_decode_percent(after, item, sizeof item);
+    const size_t begin = is_read ? place_after(items, from_last, item) : 0;
+    if (items && after && !begin)
+        serve_fail(&r->error, SERVE_E_STORED, "after", "after: the response '%.60s' has no item '%.60s'", id,
+                   is_read ? item : after);
+    else if (items)
+        page = page_of(items, most, from_last, begin);
+    json_decref(items);
     return page;
 }
 
@@ -382,7 +417,7 @@ void serve_answer_response(serve_request *r)
     else if (slash)
         reply = input_items(r, id);
     else if (is_get)
-        reply = serve_responses_stored(r, id, 0, NULL);
+        reply = serve_responses_stored(r, id, SERVE_STORED_RESPONSE, NULL);
     else if (serve_responses_drop(r->s->responses, r->tenant, id))
         reply = json_pack("{s:s, s:s, s:b}", "id", id, "object", "response", "deleted", 1);
     if (reply)

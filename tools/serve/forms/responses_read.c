@@ -9,11 +9,14 @@
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
-/* The messages so far, and the items that they were; NULL: nobody will ask for these. `reasoning` waits for
- * the assistant's next message. */
+enum { MOST_REFERENCES = 128 }; /* each may take reading all that is stored of a response */
+
+/* The messages so far, and the items that they were, with their ids; NULL: nobody will ask for these.
+ * `reasoning` waits for the assistant's next message. */
 typedef struct reading {
     serve_request *r;
-    json_t *messages, *items, *reasoning;
+    json_t *messages, *items, *ids, *reasoning;
+    int32_t n_references;
 } reading;
 
 static int push(reading *w, json_t *list, json_t *value)
@@ -181,7 +184,7 @@ static int keep_item(reading *w, const json_t *item, const char *type, const cha
     const json_t *content = json_object_get(item, "content"), *role = json_object_get(item, "role");
     const int is_reply = json_is_string(role) && !strcmp(json_string_value(role), "assistant");
     char own_id[40];
-    json_t *own = json_deep_copy(item);
+    json_t *own = json_copy((json_t *)(uintptr_t)item);
     snprintf(own_id, sizeof own_id, "%s", id);
     serve_random_letters(own_id + strlen(own_id), 24);
     json_object_set_new(own, "type", json_string(type));
@@ -195,7 +198,7 @@ static int keep_item(reading *w, const json_t *item, const char *type, const cha
             json_pack("[{s:s, s:O, s:[]}]", "type", "output_text", "text", content, "annotations"));
     else if (json_is_string(content))
         json_object_set_new(own, "content", json_pack("[{s:s, s:O}]", "type", "input_text", "text", content));
-    return push(w, w->items, own);
+    return push(w, w->items, own) && push(w, w->ids, json_incref(json_object_get(own, "id")));
 }
 
 static int read_item(reading *w, const json_t *item, const char *path)
@@ -234,6 +237,10 @@ static int add_item(reading *w, size_t i, const json_t *item)
     serve_path(path, "input[%zu]", i);
     if (!is_reference(item))
         return read_item(w, item, path);
+    if (++w->n_references > MOST_REFERENCES)
+        return serve_fail(&w->r->error, SERVE_E_INVALID_VALUE, path,
+                          "%s: expected at most %d items that are named by an id alone", path,
+                          MOST_REFERENCES);
     json_t *stored = serve_responses_item(w->r, json_object_get(item, "id"), path);
     const int ok = stored && read_item(w, stored, path);
     json_decref(stored);
@@ -248,26 +255,29 @@ static int hold(void *user, size_t n_bytes)
 }
 
 /* Reads a text of the store, and frees it: what its values take is held. NULL: there is none, or an error. */
-static json_t *read_stored(serve_request *r, char *text)
+static json_t *read_stored(serve_request *r, char *text, serve_stored what)
 {
-    const serve_body_opts opts = {.hold = hold, .user = r};
+    const serve_body_opts opts = {.hold = hold, .user = r, .is_list = what != SERVE_STORED_RESPONSE};
+    const size_t n = text ? strlen(text) : 0;
     serve_body body = {.root = NULL};
-    if (text && serve_hold(r, strlen(text)) &&
-        !serve_body_read(text, strlen(text), &opts, &body, &r->error)) {
-        json_decref(body.root);
-        body.root = NULL;
+    if (text && serve_hold(r, n)) {
+        if (!serve_body_read(text, n, &opts, &body, &r->error)) {
+            json_decref(body.root);
+            body.root = NULL;
+        }
+        serve_let_all_but(r, r->n_held - n);
     }
     free(text);
     return body.root;
 }
 
-json_t *serve_responses_stored(serve_request *r, const char *id, int of_input, const char *param)
+json_t *serve_responses_stored(serve_request *r, const char *id, serve_stored what, const char *param)
 {
-    char *text = serve_responses_find(r->s->responses, r->tenant, id, of_input);
+    char *text = serve_responses_find(r->s->responses, r->tenant, id, what);
     if (!text)
         serve_fail(&r->error, SERVE_E_STORED, param, "%s%sthere is no response '%.60s' (any more)",
                    param ? param : "", param ? ": " : "", id);
-    return read_stored(r, text);
+    return read_stored(r, text, what);
 }
 
 static json_t *with_id(const json_t *items, const json_t *id)
@@ -282,16 +292,24 @@ static json_t *with_id(const json_t *items, const json_t *id)
 
 json_t *serve_responses_item(serve_request *r, const json_t *id, const char *path)
 {
+    static const serve_stored places[] = {SERVE_STORED_ITEMS, SERVE_STORED_RESPONSE};
     json_t *found = NULL;
     if (!serve_is_plain(id)) {
         serve_wrong(r, path, id, "a string for id");
         return NULL;
     }
-    for (int of_input = 0; of_input <= 1 && !found && !r->error.id; of_input++) {
+    for (int i = 0; i < 2 && !found && !r->error.id; i++) {
+        const size_t n_held = r->n_held;
         json_t *stored = read_stored(
-            r, serve_responses_find_item(r->s->responses, r->tenant, json_string_value(id), of_input));
-        found = with_id(json_object_get(stored, of_input ? "items" : "output"), id);
+            r, serve_responses_find_item(r->s->responses, r->tenant, json_string_value(id), places[i]),
+            places[i]);
+        found = with_id(json_is_array(stored) ? stored : json_object_get(stored, "output"), id);
         json_decref(stored);
+        serve_let_all_but(r, n_held);
+    }
+    if (found && !serve_hold(r, 4 * json_dumpb(found, NULL, 0, JSON_COMPACT))) { /* of what stays */
+        json_decref(found);
+        return NULL;
     }
     if (!found && !r->error.id)
         serve_fail(&r->error, SERVE_E_STORED, path, "%s: there is no item '%.60s' (any more)", path,
@@ -303,15 +321,16 @@ static int add_history(serve_task *t, json_t *messages)
 {
     if (!t->p.previous)
         return 1;
-    json_t *before = serve_responses_stored(t->r, t->p.previous, 1, "previous_response_id");
-    json_array_extend(messages, json_object_get(before, "messages"));
+    json_t *before =
+        serve_responses_stored(t->r, t->p.previous, SERVE_STORED_MESSAGES, "previous_response_id");
+    json_array_extend(messages, before);
     json_decref(before);
     return before != NULL;
 }
 
 static int read_input(serve_task *t, json_t *messages, json_t *items)
 {
-    reading w = {t->r, messages, items, NULL};
+    reading w = {.r = t->r, .messages = messages, .items = items, .ids = t->ids};
     const json_t *item;
     size_t i;
     int ok = 1;
@@ -329,13 +348,22 @@ static int read_input(serve_task *t, json_t *messages, json_t *items)
     return ok;
 }
 
+static int keep_text(serve_task *t, serve_stored what, const json_t *list)
+{
+    if (!serve_hold(t->r, json_dumpb(list, NULL, 0, JSON_COMPACT)))
+        return 0;
+    t->stored[what] = json_dumps(list, JSON_COMPACT);
+    return t->stored[what] != NULL || serve_fail(&t->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
+}
+
 /* Instructions are not part of what is stored: each request has its own. */
 static int read_messages(serve_task *t)
 {
     json_t *messages = json_array(), *items = t->p.store ? json_array() : NULL;
-    const int ok = messages && add_history(t, messages) && read_input(t, messages, items);
-    if (ok && items)
-        t->history = json_pack("{s:o, s:O}", "messages", json_deep_copy(messages), "items", items);
+    t->ids = t->p.store ? json_array() : NULL;
+    int ok = messages && add_history(t, messages) && read_input(t, messages, items);
+    ok = ok && (!items ||
+                (keep_text(t, SERVE_STORED_MESSAGES, messages) && keep_text(t, SERVE_STORED_ITEMS, items)));
     json_decref(items);
     if (!ok) {
         json_decref(messages);
