@@ -120,7 +120,7 @@ mesa_figures() {
     END { show() }'
 }
 
-# mesa_inside CHIP FILE...: builds programs of $out/cl where the driver is.
+# mesa_inside CHIP FILE...: builds programs of $out/cl where the driver is, in 600 s of processor time at most.
 mesa_inside() {
   local root preload="/lib64/ld-linux-x86-64.so.2 --preload "
   mesa_of "$1"
@@ -134,7 +134,7 @@ mesa_inside() {
     mount --make-rprivate / && mount --rbind /proc "$root/proc" && mount --rbind /dev "$root/dev" && mount --rbind /sys "$root/sys" &&
       mount --bind "$work" "$root/programs" && mount -t tmpfs tmpfs "$root/tmp" && exec "$@"' sh "$root" "$out/cl" \
     env -i "PATH=$PATH" HOME=/tmp OCL_ICD_VENDORS=rusticl.icd MESA_SHADER_CACHE_DISABLE=true $variables \
-    timeout 600 chroot "$root" ${preload}/shim/$driver.so /build_programs "${@/#//programs/}"
+    prlimit --cpu=600 timeout 3600 chroot "$root" ${preload}/shim/$driver.so /build_programs "${@/#//programs/}"
 }
 
 # mesa_batch CHIP SUM FILE [SUM FILE]...: builds programs, and keeps what is said of each. What is not built is in $out/failed.

@@ -146,7 +146,10 @@ static clef_value *frequencies_of(clef_builder *b, const clef_rope_params *r, in
 static clef_value *in_halves(clef_builder *b, clef_value *x, const clef_rope_params *r)
 {
     static const float zeros[MAX_FREQS];
-    if (!b->no_freqs && r->dims / 2 <= MAX_FREQS)
+    if (r->dims / 2 > MAX_FREQS)
+        return clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: %d rotated dims: expected at most %d",
+                                clef_model_path(b->model), r->dims, 2 * MAX_FREQS);
+    if (!b->no_freqs)
         b->no_freqs = clef_constant(b->g, "rope.none", CLEF_F32, clef_shape_1(clef_n(r->dims / 2)), zeros);
     return clef_rope(b->g, x, b->no_freqs, NULL, &(clef_rope_opts){.pairing = r->pairing});
 }

@@ -332,7 +332,9 @@ static json_t *vision_config(const clef_gguf *g, const struct projector *p)
         json_object_set_new(c, keys[i][1], json_integer(clef__gguf_int(g, keys[i][0], 0)));
     if (p->of_encoder == qwen_names)
         add_of_qwen(g, c);
-    if (p->of_encoder == intern_names || p->of_encoder == pixtral_names)
+    if (p->of_encoder == intern_names)
+        json_object_set_new(c, "hidden_act", json_string("gelu"));
+    if (p->of_encoder == pixtral_names)
         json_object_set_new(c, "hidden_act",
                             json_string(clef__gguf_int(g, "clip.use_silu", 0) ? "silu" : "gelu"));
     return c;
@@ -391,10 +393,11 @@ static char *processor_config(const clef_gguf *g, const struct projector *p)
     const struct {
         char mark;
         int64_t value;
-    } numbers[] = {{'#', side},
-                   {'@', clef__gguf_int(g, "clip.vision.preproc_image_size", side)},
-                   {'^', patch},
-                   {'&', patch < 1 << 16 && merged < 1 << 16 ? patch * merged : 0}};
+    } numbers[] = {
+        {'#', side},
+        {'@', clef__gguf_int(g, "clip.vision.preproc_image_size", side)},
+        {'^', patch},
+        {'&', patch > 0 && patch < 1 << 16 && merged > 0 && merged < 1 << 16 ? patch * merged : 0}};
     for (const char *c = p->processor; *c; c++) {
         size_t i = 0;
         while (i < sizeof numbers / sizeof *numbers && numbers[i].mark != *c)
@@ -442,11 +445,14 @@ static clef_status check(const clef_model *m, const clef_model *file, const stru
                           "Qwen's mergers",
                           file->path, type);
     const int is_gated = (*out)->of_layer == qwen2_5_layer, has_either = (*out)->of_layer == pixtral_layer;
-    if (!has_either && (clef__gguf_int(&file->gguf, "clip.use_silu", is_gated) != is_gated ||
-                        (!is_gated && !clef__gguf_int(&file->gguf, "clip.use_gelu", 1))))
-        return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: clip.use_silu, or clip.use_gelu that is false: expected %s", file->path,
-                          is_gated ? "SiLU" : "GELU");
+    const int silu = clef__gguf_int(&file->gguf, "clip.use_silu", is_gated) != 0,
+              gelu = clef__gguf_int(&file->gguf, "clip.use_gelu", !is_gated && !has_either) != 0;
+    if (has_either ? silu == gelu : silu != is_gated || (!is_gated && !gelu))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: clip.use_silu is %d, clip.use_gelu %d: expected %s",
+                          file->path, silu, gelu,
+                          has_either ? "one of them"
+                          : is_gated ? "SiLU"
+                                     : "GELU");
     if (i == n)
         return clef__fail(err, CLEF_E_ARG, "%s: a tower of %s, the text model %s is %s", file->path, type,
                           m->path, m->hparams.arch);

@@ -75,8 +75,19 @@ static clef_found *find_best(const clef_found_list *list, const clef_found *exce
     return best;
 }
 
+/* What was measured decides nothing among equals of which one was not measured. */
+static void forget_some_speeds(const clef_found_list *list)
+{
+    const char *why;
+    for (int32_t i = 0; i < list->n; i++)
+        for (int32_t j = 0; j < list->n && !(list->at[i].read_gb_s > 0); j++)
+            if (compare(&list->at[i], &list->at[j], &why) == 0)
+                list->at[j].read_gb_s = 0;
+}
+
 void clef__find_choice(const clef_found_list *list)
 {
+    forget_some_speeds(list);
     clef_found *best = find_best(list, NULL);
     const clef_found *next = best ? find_best(list, best) : NULL;
     const char *why = "the only one";
@@ -106,10 +117,13 @@ static double measured(const clef_device_info *info, const char *cache_dir)
 static void find_speeds(const clef_found_list *list, const char *cache_dir)
 {
     const char *why;
-    for (int32_t i = 0; i < list->n; i++)
-        for (int32_t j = 0; j < list->n && !(list->at[i].read_gb_s > 0); j++)
-            if (i != j && compare(&list->at[i], &list->at[j], &why) == 0)
-                list->at[i].read_gb_s = measured(&list->at[i].info, cache_dir);
+    for (int32_t i = 0; i < list->n; i++) {
+        int32_t j = 0;
+        while (j < list->n && (i == j || compare(&list->at[i], &list->at[j], &why) != 0))
+            j++;
+        if (j < list->n)
+            list->at[i].read_gb_s = measured(&list->at[i].info, cache_dir);
+    }
 }
 
 /* ---- finding --------------------------------------------------------------------------------- */

@@ -23,9 +23,9 @@ typedef struct clef_found_list {
  *  on failure too. CLEF_E_NOMEM, CLEF_E_CL. */
 clef_status clef__find_all(const char *cache_dir, clef_found_list *list, clef_error *err);
 /** Notes why a device is taken where none is named: what sets it before the next best. A GPU goes before
- *  other devices, own memory before the host's, then more memory, then memory that was measured to be
- *  faster; of one device's drivers that with the newest OpenCL is taken. Units and clocks say nothing about
- *  other makes. */
+ *  other devices, own memory before the host's, then more memory, then, if all of these were measured,
+ *  faster memory; of one device's drivers that with the newest OpenCL is taken. Units and clocks say nothing
+ *  about other makes. */
 void        clef__find_choice(const clef_found_list *list);
 /** The device that `which` names (as in clef_device_open(), but one alone); it stays in the list.
  *  CLEF_E_DEVICE lists what exists. */

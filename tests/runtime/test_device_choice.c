@@ -108,7 +108,7 @@ TEST(reasons)
     }
 }
 
-/* Of equals the first is taken, unless both were measured. */
+/* Of equals the first is taken, unless all were measured. */
 TEST(one_without_a_measurement)
 {
     for (int i = 0; i < 2; i++) {
@@ -120,6 +120,14 @@ TEST(one_without_a_measurement)
         assert_string_equal("RTX 4070", name);
         assert_string_equal("the first of equals", choice_of(machine, (int[MOST]){1, 0}, 2, &name));
         assert_string_equal("RTX 3060", name);
+    }
+    const row three[] = {
+        machines[10][0], {"another", GPU, 46, 2475, 0, 12282, 30, "0000:03:00.0", "", 0}, machines[10][1]};
+    for (int first = 0; first < 3; first++) {
+        const char *name;
+        const int order[MOST] = {(3 - first) % 3, (4 - first) % 3, (5 - first) % 3};
+        assert_string_equal("the first of equals", choice_of(three, order, 3, &name));
+        assert_string_equal(three[first].name, name);
     }
 }
 
