@@ -126,7 +126,9 @@ static int read_message(serve_request *r, serve_params *p, size_t i, json_t *mes
     json_array_foreach(content, k, part) {
         if (!is_of_type(part, "image_url"))
             continue;
-        if (!read_image(r, p, part, serve_path(path, "messages[%zu].content[%zu].image_url", i, k)))
+        const json_t *own = p->form & SERVE_FORM_RESPONSES ? json_object_get(part, "path") : NULL;
+        serve_path(path, "messages[%zu].content[%zu].image_url", i, k);
+        if (!read_image(r, p, part, own ? json_string_value(own) : path))
             return 0;
         json_array_set_new(content, k, json_pack("{s:s}", "type", "image"));
     }

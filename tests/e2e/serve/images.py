@@ -64,6 +64,8 @@ def texts(s):
     parts = [{"type": "input_image", "image_url": url("gradient.png"), "detail": "auto"}, {"type": "input_text", "text": text["text"]}]
     r = s.post("/v1/responses", {"max_output_tokens": 4, "input": [{"role": "user", "content": parts}]})
     same("a picture of OpenAI's responses", (200, len(prompt)), (r.status, r.json["usage"]["input_tokens"] if r.status == 200 else r))
+    more = s.post("/v1/responses", {"max_output_tokens": 4, "input": "And?", "previous_response_id": r.json["id"]})
+    check("one that follows it sees it, too", more.status == 200 and more.json["usage"]["input_tokens"] > len(prompt), more)
     use = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "c", "is_error": False, "content": [{"type": "text", "text": "It is here."}, image]}
     r = s.post("/v1/messages", {"max_tokens": 4, "messages": [{"role": "user", "content": "Look."}, {"role": "assistant", "content": [use]},
@@ -106,8 +108,11 @@ def refusals(s):
     same("no URL", (400, where), param(chat(s, {"type": "image_url"})))
     r = s.post("/v1/messages", {"max_tokens": 4, "messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "http://127.0.0.1:1/"}}]}]})
     same("a URL in Anthropic's messages", 400, r.status)
-    for name, role, fields in (("a URL", "user", {"image_url": "http://127.0.0.1:1/a.png"}), ("a file's id", "user", {"file_id": "f"}), ("a picture of the system", "system", {"image_url": url("gradient.png")})):
-        same(f"{name} in OpenAI's responses", 400, s.post("/v1/responses", {"input": [{"role": role, "content": [{"type": "input_image", **fields}]}]}).status)
+    of_input = "input[1].content[0]"
+    for name, role, where, fields in (("a URL", "user", of_input + ".image_url", {"image_url": "http://127.0.0.1:1/a.png"}), ("a file's id", "user", of_input + ".image_url", {"file_id": "f"}),
+                                      ("a picture of the system", "system", of_input, {"image_url": url("gradient.png")})):
+        r = s.post("/v1/responses", {"instructions": "Be brief.", "input": [{"role": "user", "content": "a"}, {"role": role, "content": [{"type": "input_image", **fields}]}]})
+        same(f"{name} in OpenAI's responses", (400, where), param(r))
     r = s.post("/v1/chat/completions", {"messages": [{"role": "system", "content": [picture("gradient.png")]}], "max_tokens": 1})
     same("a picture of the system", 400, r.status)
     r = chat(s, *[picture("shapes.jpg")] * 6)

@@ -25,12 +25,16 @@ static int push(reading *w, json_t *list, json_t *value)
            serve_fail(&w->r->error, SERVE_E_INTERNAL, NULL, "out of host memory");
 }
 
+/* With `path` errors of the picture name it as the client wrote it. */
 static int add_image(reading *w, json_t *list, const json_t *part, const char *path)
 {
     json_t *url = json_object_get(part, "image_url");
-    return json_is_string(url)
-               ? push(w, list, json_pack("{s:s, s:{s:O}}", "type", "image_url", "image_url", "url", url))
-               : serve_wrong(w->r, path, url, "a string in image_url");
+    char own[128];
+    serve_path(own, "%.100s.image_url", path);
+    return json_is_string(url) ? push(w, list,
+                                      json_pack("{s:s, s:{s:O}, s:s}", "type", "image_url", "image_url",
+                                                "url", url, "path", own))
+                               : serve_wrong(w->r, own, url, "a string");
 }
 
 /* A string, or a list of parts: of text, and of the user also pictures. */
@@ -319,10 +323,16 @@ json_t *serve_responses_item(serve_request *r, const json_t *id, const char *pat
 
 static int add_history(serve_task *t, json_t *messages)
 {
+    static const char name[] = "previous_response_id";
+    json_t *message, *part;
+    size_t i, k;
     if (!t->p.previous)
         return 1;
-    json_t *before =
-        serve_responses_stored(t->r, t->p.previous, SERVE_STORED_MESSAGES, "previous_response_id");
+    json_t *before = serve_responses_stored(t->r, t->p.previous, SERVE_STORED_MESSAGES, name);
+    json_array_foreach(before, i, message)
+        json_array_foreach(json_object_get(message, "content"), k, part)
+            if (json_object_get(part, "path"))
+                json_object_set_new(part, "path", json_string(name));
     json_array_extend(messages, before);
     json_decref(before);
     return before != NULL;
