@@ -271,6 +271,8 @@ TEST(what_cannot_fit_is_refused)
         {{.ids = wrong, .n = 3}, CLEF_E_ARG, "token 2 of the prompt is 1048576"},
         {{.ids = ids, .n = 3, .source = ids, .n_source = 2}, CLEF_E_ARG, "only an encoder-decoder has one"},
         {{.ids = ids, .n = 3, .sampling.temperature = -1}, CLEF_E_ARG, "temperature -1"},
+        {{.ids = ids, .n = 3, .logprobs = 3}, CLEF_E_ARG, "logprobs 3: expected 0 to 2"},
+        {{.ids = ids, .n = 3, .logprobs = -1}, CLEF_E_ARG, "logprobs -1: expected 0 to 2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(clef_batch_add(b, &cases[i].r, &number, &err), cases[i].status);
@@ -278,6 +280,45 @@ TEST(what_cannot_fit_is_refused)
     }
     assert_int_equal(clef_batch_cancel(b, 0, &err), CLEF_E_NOT_FOUND);
     assert_int_equal(clef_batch_describe(b).n_waiting, 0);
+    clef_batch_destroy(b);
+}
+
+/* With logprobs 2 those that are left are all that a token is drawn from. */
+TEST(logprobs_of_draws)
+{
+    enum { TOP_K = 3, N_TOP = 5 };
+    clef_error err = {0};
+    int64_t number;
+    int32_t n_rows = 1, n = 0;
+    clef_batch *b = open_batch((clef_batch_opts){.n_context = 256, .max_sequences = 1});
+    const clef_request r = {.ids = requests[0].ids,
+                            .n = requests[0].n,
+                            .n_max = N_GENERATED,
+                            .ignore_eos = 1,
+                            .sampling = {.temperature = 0.8f, .top_k = TOP_K, .seed = 3},
+                            .logprobs = 2,
+                            .n_top = N_TOP};
+    ok(clef_batch_add(b, &r, &number, &err), &err);
+    while (n_rows) {
+        clef_batch_token t;
+        ok(clef_batch_step(b, &n_rows, &err), &err);
+        for (; clef_batch_take(b, &t, 1); n++) {
+            double sum = 0;
+            int32_t n_drawn = 0;
+            assert_int_equal(t.n_top, TOP_K);
+            for (int32_t i = 0; i < t.n_top; i++) {
+                sum += exp((double)t.top[i].logprob);
+                assert_true(!i || t.top[i].logprob <= t.top[i - 1].logprob);
+                if (t.top[i].id == t.id) {
+                    assert_true(fabsf(t.top[i].logprob - t.logprob) < 1e-5f);
+                    n_drawn++;
+                }
+            }
+            assert_int_equal(n_drawn, 1);
+            assert_true(fabs(sum - 1) < 1e-4);
+        }
+    }
+    assert_int_equal(n, N_GENERATED);
     clef_batch_destroy(b);
 }
 

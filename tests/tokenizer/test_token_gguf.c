@@ -46,6 +46,7 @@ TEST(test_gguf)
     const char *llama = GGUF_HEAD("6") GGUF_LLAMA GGUF_BOOL("add_eos_token", "1") GGUF_ID("eos_token_id", "1")
         GGUF_ID("padding_token_id", "-1");
     assert_int_equal(open_gguf(llama, &tok, &err), CLEF_OK);
+    assert_int_equal(clef_tokenizer_leading_bos(tok), 1);
     WITH_SPECIAL(tok, "a a\n", "1 4 4 5 1");
     WITH_SPECIAL(tok, "", "1 1");
     IDS(tok, "<s>a", "1 4");
@@ -55,6 +56,46 @@ TEST(test_gguf)
     assert_int_equal(open_gguf(llama, &tok, &err), CLEF_OK);
     WITH_SPECIAL(tok, "a a", "3 4");
     TEXT(tok, " aa", 4, 3);
+    assert_int_equal(clef_tokenizer_bos(tok), 1);
+    assert_int_equal(clef_tokenizer_leading_bos(tok), -1); /* no text begins with it */
+    clef_tokenizer_close(tok);
+    assert_int_equal(clef_tokenizer_leading_bos(NULL), -1);
+}
+
+TEST(test_gguf_roles_of_code)
+{
+    clef_tokenizer *tok = NULL;
+    clef_error err = {0};
+    const char *code =
+        GGUF_HEAD("5") GGUF_LLAMA GGUF_ID("fim_pre_token_id", "3") GGUF_ID("fim_suf_token_id", "4");
+    assert_int_equal(open_gguf(code, &tok, &err), CLEF_OK);
+    assert_int_equal(clef_tokenizer_role(tok, CLEF_ROLE_FIM_PREFIX), 3);
+    assert_int_equal(clef_tokenizer_role(tok, CLEF_ROLE_FIM_SUFFIX), 4);
+    assert_int_equal(clef_tokenizer_role(tok, CLEF_ROLE_FIM_MIDDLE), -1);
+    clef_tokenizer_close(tok);
+    code = GGUF_HEAD("4") GGUF_LLAMA GGUF_ID("fim_mid_token_id", "5");
+    assert_int_equal(open_gguf(code, &tok, &err), CLEF_OK);
+    assert_int_equal(clef_tokenizer_role(tok, CLEF_ROLE_FIM_MIDDLE), 5);
+    assert_int_equal(clef_tokenizer_role(tok, CLEF_ROLE_FIM_PREFIX), -1);
+    clef_tokenizer_close(tok);
+}
+
+TEST(test_ids_begin_with_an_id)
+{
+    clef_tokenizer *tok = NULL;
+    clef_error err = {0};
+    int32_t *ids = NULL, n = 0;
+    assert_int_equal(open_gguf(GGUF_HEAD("3") GGUF_LLAMA, &tok, &err), CLEF_OK);
+    assert_int_equal(clef_tokenizer_encode(tok, "", 0, CLEF_SPECIAL_NONE, &ids, &n, &err), CLEF_OK);
+    for (int32_t i = 0; i < 2; i++) { /* the second time it is there */
+        assert_int_equal(clef_tokens_begin_with(1, &ids, &n, &err), CLEF_OK);
+        assert_int_equal(n, 1);
+        assert_int_equal(ids[0], 1);
+    }
+    assert_int_equal(clef_tokens_begin_with(7, &ids, &n, &err), CLEF_OK);
+    assert_int_equal(n, 2);
+    assert_memory_equal(ids, ((const int32_t[]){7, 1}), 2 * sizeof *ids);
+    clef_tokens_free(ids);
     clef_tokenizer_close(tok);
 }
 

@@ -103,7 +103,7 @@ static void comes_back(const char *name, const void *content, size_t n_content, 
     }
     for (int32_t id = 0; id < clef_tokenizer_n_tokens(folder); id++)
         same_text(folder, file, id);
-    for (int role = 0; role <= CLEF_ROLE_MASK; role++)
+    for (int role = 0; role <= CLEF_ROLE_FIM_MIDDLE; role++)
         assert_int_equal(clef_tokenizer_role(folder, (clef_token_role)role),
                          clef_tokenizer_role(file, (clef_token_role)role));
     clef_tokenizer_close(folder);
