@@ -9,8 +9,6 @@
 #include "graph/fail.h"
 #include "media/speech/speech.h"
 
-static const double seconds_of_time = 0.02;
-
 /* ---- the attention of the heads ------------------------------------------------------------------ */
 
 /* Copies the heads' rows of the last step to weights [heads, n, n_frames], row i. */
@@ -169,7 +167,7 @@ clef_status clef__speech_align(clef_transcriber *t, const clef__window *w, doubl
     if (!s && !find_path(cost, n, n_frames, first))
         s = clef__fail(err, CLEF_E_NOMEM, "no memory for a path of %" PRId32 " tokens", n);
     for (int32_t i = 0; i <= n && !s; i++)
-        times[i] = n ? first[i < n ? i : n - 1] * seconds_of_time : 0;
+        times[i] = n ? first[i < n ? i : n - 1] * CLEF__SECONDS_OF_TIME : 0;
     free(weights);
     free(cost);
     free(first);

@@ -5,7 +5,7 @@
 #include "graph/fail.h"
 #include "media/speech/speech.h"
 
-static const double seconds_of_frame = 0.01, seconds_of_time = 0.02;
+static const double seconds_of_frame = 0.01;
 
 clef_status clef__speech_text(const clef_transcriber *t, const int32_t *ids, int32_t n, char **out,
                               clef_error *err)
@@ -79,7 +79,7 @@ static int is_time(const place *p, int32_t i)
 /* The time of token i, in seconds of the window. */
 static double time_at(const place *p, int32_t i)
 {
-    return (p->w->ids[i] - p->t->tokens.first_time) * seconds_of_time;
+    return (p->w->ids[i] - p->t->tokens.first_time) * CLEF__SECONDS_OF_TIME;
 }
 
 /* The whole text is a segment: up to its last timestamp, or to the sound's end. */
@@ -91,7 +91,7 @@ static clef_status append_all(const place *p, int32_t *n_frames, clef_error *err
         last--;
     const int has_time = last >= 0 && w->ids[last] != p->t->tokens.first_time;
     *n_frames = w->n_frames;
-    return append(p, 0, w->n, 0, has_time ? time_at(p, last) : w->n_frames / 2 * seconds_of_time, err);
+    return append(p, 0, w->n, 0, has_time ? time_at(p, last) : w->n_frames / 2 * CLEF__SECONDS_OF_TIME, err);
 }
 
 clef_status clef__window_segments(const clef_transcriber *t, const clef__window *w, int32_t seek,

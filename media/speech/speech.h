@@ -5,6 +5,8 @@
 #include "clef/speech.h"
 #include "model/session/session.h"
 
+/** What a token of a time counts: two frames of 10 ms. */
+#define CLEF__SECONDS_OF_TIME 0.02
 enum { CLEF__MOST_LANGUAGES = 128, CLEF__MOST_HEADS = 256, CLEF__MOST_TAPS = 64 };
 
 /** Whisper's special tokens; -1: none. */

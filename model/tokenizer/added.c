@@ -110,7 +110,7 @@ static clef_status send_rest(clef__encoding *enc, clef__fragment in, size_t from
 {
     if (from >= to)
         return CLEF_OK;
-    return rest(enc, clef__part(in, from, to));
+    return rest(enc, clef__fragment_part(in, from, to));
 }
 
 /* Whether a part of the whole text has bytes in which no special token is recognised. */

@@ -162,7 +162,7 @@ typedef struct learning {
     count_table counts;
     place_list places; /* pairs that were found since the heap was filled */
     heap heap;
-    clef__bpe_merge *merges;
+    clef__learned_merge *merges;
     size_t n_merges, room;
 } learning;
 
@@ -268,11 +268,11 @@ static int take_top(learning *l, int64_t min_frequency, candidate *out)
     return 0;
 }
 
-static int add_merge(learning *l, clef__bpe_merge merge)
+static int add_merge(learning *l, clef__learned_merge merge)
 {
     if (l->n_merges == l->room) {
         const size_t room = l->room ? 2 * l->room : 1024;
-        clef__bpe_merge *bigger = realloc(l->merges, room * sizeof *bigger);
+        clef__learned_merge *bigger = realloc(l->merges, room * sizeof *bigger);
         if (!bigger)
             return 0;
         l->merges = bigger;
@@ -287,7 +287,8 @@ static int32_t merge_next(learning *l, const candidate *c, int32_t n_symbols, co
 {
     const int32_t left = (int32_t)(c->key >> 32), right = (int32_t)(uint32_t)c->key,
                   result = o->join(o->user, left, right, n_symbols);
-    return result < 0 || (add_merge(l, (clef__bpe_merge){left, right, result}) && merge_pair(l, c, result))
+    return result < 0 ||
+                   (add_merge(l, (clef__learned_merge){left, right, result}) && merge_pair(l, c, result))
                ? result
                : CLEF_BPE_NO_MEMORY;
 }
@@ -308,7 +309,7 @@ static clef_status learn(learning *l, int32_t n_symbols, const clef__bpe_learn_o
 }
 
 clef_status clef__bpe_learn(clef__bpe_words *words, int32_t n_symbols, const clef__bpe_learn_opts *o,
-                            clef__bpe_merge **out, size_t *n, clef_error *err)
+                            clef__learned_merge **out, size_t *n, clef_error *err)
 {
     learning l = {.words = words, .lengths = calloc(words->n_words + 1, sizeof *l.lengths)};
     const clef_status s = learn(&l, n_symbols, o, err);

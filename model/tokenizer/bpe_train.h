@@ -17,9 +17,9 @@ typedef struct clef__bpe_words {
     size_t   n_words;
 } clef__bpe_words;
 
-typedef struct clef__bpe_merge {
+typedef struct clef__learned_merge {
     int32_t left, right, result;
-} clef__bpe_merge;
+} clef__learned_merge;
 
 /** Instead of a symbol: the pair is not merged; out of memory. */
 enum { CLEF_BPE_SKIP = -1, CLEF_BPE_NO_MEMORY = -2 };
@@ -39,6 +39,6 @@ typedef struct clef__bpe_learn_opts {
  *  n_symbols, is full or no pair is frequent enough. The words' symbols change. *out: the merges in order, to
  *  be freed; NULL if there are none. CLEF_E_NOMEM, CLEF_E_CANCELLED. */
 clef_status clef__bpe_learn(clef__bpe_words *words, int32_t n_symbols, const clef__bpe_learn_opts *opts,
-                            clef__bpe_merge **out, size_t *n, clef_error *err);
+                            clef__learned_merge **out, size_t *n, clef_error *err);
 
 #endif

@@ -10,7 +10,7 @@
 /* ---- bytes */
 
 /* A text with a character that stands for no byte is an added token and stays as it is. */
-static clef_status run_byte_level(const clef__decoder *self, int first, const char *text, size_t n,
+static clef_status run_byte_level(const clef__token_decoder *self, int first, const char *text, size_t n,
                                   clef__chars *out, clef_error *err)
 {
     (void)self;
@@ -32,7 +32,7 @@ static clef_status run_byte_level(const clef__decoder *self, int first, const ch
     return CLEF_OK;
 }
 
-static clef_status run_byte_fallback(const clef__decoder *self, int first, const char *text, size_t n,
+static clef_status run_byte_fallback(const clef__token_decoder *self, int first, const char *text, size_t n,
                                      clef__chars *out, clef_error *err)
 {
     (void)self;
@@ -44,12 +44,12 @@ static clef_status run_byte_fallback(const clef__decoder *self, int first, const
 
 clef_status clef__decoder_byte_level(clef__stages *stages, clef_error *err)
 {
-    return clef__decoder_append(stages, &(clef__decoder){.run = run_byte_level}, err);
+    return clef__decoder_append(stages, &(clef__token_decoder){.run = run_byte_level}, err);
 }
 
 clef_status clef__decoder_byte_fallback(clef__stages *stages, clef_error *err)
 {
-    return clef__decoder_append(stages, &(clef__decoder){.run = run_byte_fallback}, err);
+    return clef__decoder_append(stages, &(clef__token_decoder){.run = run_byte_fallback}, err);
 }
 
 /* ---- replacing */
@@ -76,7 +76,7 @@ static clef_status replace_all(const clef__pattern *pattern, const char *text, s
     return st;
 }
 
-static clef_status run_replace(const clef__decoder *self, int first, const char *text, size_t n,
+static clef_status run_replace(const clef__token_decoder *self, int first, const char *text, size_t n,
                                clef__chars *out, clef_error *err)
 {
     const int drops = first && self->start;
@@ -89,7 +89,7 @@ clef_status clef__decoder_replace(clef__stages *stages, const clef__pattern *pat
     if (!pattern->regex && pattern->n_text == 0)
         return clef__fail(err, CLEF_E_FORMAT, "decoder: Replace of an empty string");
     return clef__decoder_append(
-        stages, &(clef__decoder){.run = run_replace, .pattern = *pattern, .to = to, .n_to = n_to}, err);
+        stages, &(clef__token_decoder){.run = run_replace, .pattern = *pattern, .to = to, .n_to = n_to}, err);
 }
 
 clef_status clef__decoder_metaspace(clef__stages *stages, const char *mark, size_t n, int drops_first,
@@ -100,7 +100,8 @@ clef_status clef__decoder_metaspace(clef__stages *stages, const char *mark, size
         return clef__fail(err, CLEF_E_FORMAT, "decoder: Metaspace with an empty replacement");
     return clef__decoder_append(
         stages,
-        &(clef__decoder){.run = run_replace, .pattern = pattern, .to = " ", .n_to = 1, .start = drops_first},
+        &(clef__token_decoder){
+            .run = run_replace, .pattern = pattern, .to = " ", .n_to = 1, .start = drops_first},
         err);
 }
 
@@ -130,7 +131,7 @@ clef_status clef__decoder_bpe(clef__stages *stages, clef__vocab *vocab, const ch
             token->flags |= CLEF_TOKEN_ENDS_WORD;
     }
     return clef__decoder_append(
-        stages, &(clef__decoder){.run = run_replace, .pattern = pattern, .to = " ", .n_to = 1}, err);
+        stages, &(clef__token_decoder){.run = run_replace, .pattern = pattern, .to = " ", .n_to = 1}, err);
 }
 
 /* ---- words */
@@ -157,7 +158,7 @@ static clef_status append_clean(const char *text, size_t n, clef__chars *out, cl
     return st;
 }
 
-static clef_status run_wordpiece(const clef__decoder *self, int first, const char *text, size_t n,
+static clef_status run_wordpiece(const clef__token_decoder *self, int first, const char *text, size_t n,
                                  clef__chars *out, clef_error *err)
 {
     clef__chars word = {0};
@@ -178,16 +179,17 @@ static clef_status run_wordpiece(const clef__decoder *self, int first, const cha
 clef_status clef__decoder_wordpiece(clef__stages *stages, const char *prefix, size_t n, int cleanup,
                                     clef_error *err)
 {
-    return clef__decoder_append(
-        stages,
-        &(clef__decoder){.run = run_wordpiece, .pattern = {.text = prefix, .n_text = n}, .start = cleanup},
-        err);
+    return clef__decoder_append(stages,
+                                &(clef__token_decoder){.run = run_wordpiece,
+                                                       .pattern = {.text = prefix, .n_text = n},
+                                                       .start = cleanup},
+                                err);
 }
 
 /* Drops the blank token's text. With `start` (cleanup), also runs append_clean() and writes the delimiter as
  * a space. */
-static clef_status run_ctc(const clef__decoder *self, int first, const char *text, size_t n, clef__chars *out,
-                           clef_error *err)
+static clef_status run_ctc(const clef__token_decoder *self, int first, const char *text, size_t n,
+                           clef__chars *out, clef_error *err)
 {
     clef__chars bare = {0}, clean = {0};
     const clef__pattern delimiter = {.text = self->to, .n_text = self->n_to};
@@ -210,15 +212,15 @@ clef_status clef__decoder_ctc(clef__stages *stages, const char *pad, const char 
 {
     stages->joins_repeats = 1;
     return clef__decoder_append(stages,
-                                &(clef__decoder){.run = run_ctc,
-                                                 .pattern = {.text = pad, .n_text = strlen(pad)},
-                                                 .to = delimiter,
-                                                 .n_to = strlen(delimiter),
-                                                 .start = cleanup},
+                                &(clef__token_decoder){.run = run_ctc,
+                                                       .pattern = {.text = pad, .n_text = strlen(pad)},
+                                                       .to = delimiter,
+                                                       .n_to = strlen(delimiter),
+                                                       .start = cleanup},
                                 err);
 }
 
-static clef_status run_strip(const clef__decoder *self, int first, const char *text, size_t n,
+static clef_status run_strip(const clef__token_decoder *self, int first, const char *text, size_t n,
                              clef__chars *out, clef_error *err)
 {
     const char *what = self->pattern.text;
@@ -240,7 +242,7 @@ clef_status clef__decoder_strip(clef__stages *stages, const char *content, size_
         return clef__fail(err, CLEF_E_FORMAT, "decoder: Strip of an empty string");
     return clef__decoder_append(
         stages,
-        &(clef__decoder){
+        &(clef__token_decoder){
             .run = run_strip, .pattern = {.text = content, .n_text = n}, .start = start, .stop = stop},
         err);
 }

@@ -49,7 +49,7 @@ static clef_status send_held(splitter *s)
 {
     if (!s->held || (s->behavior == CLEF_SPLIT_REMOVED && s->held_match))
         return CLEF_OK;
-    return clef__pretokenize(s->enc, s->index + 1, clef__part(s->in, s->start, s->end));
+    return clef__pretokenize(s->enc, s->index + 1, clef__fragment_part(s->in, s->start, s->end));
 }
 
 static clef_status split_piece(splitter *s, size_t start, size_t end, int match)
@@ -139,16 +139,16 @@ static clef_status run_by_512(const clef__pretokenizer *self, clef__encoding *en
         if (n < CHUNK)
             continue;
         if (from > done)
-            st = run_split(self, enc, index, clef__part(in, done, from));
+            st = run_split(self, enc, index, clef__fragment_part(in, done, from));
         for (done = from; st == CLEF_OK && (n > CHUNK || (n == CHUNK && end == in.n)); n -= CHUNK) {
             const size_t start = done;
             for (int i = 0; i < CHUNK; i++)
                 done += clef__utf8_size(in.text[done]);
-            st = clef__pretokenize(enc, index + 1, clef__part(in, start, done));
+            st = clef__pretokenize(enc, index + 1, clef__fragment_part(in, start, done));
         }
     }
     if (st == CLEF_OK && done < in.n)
-        st = run_split(self, enc, index, clef__part(in, done, in.n));
+        st = run_split(self, enc, index, clef__fragment_part(in, done, in.n));
     return st;
 }
 
@@ -180,7 +180,7 @@ static clef_status run_fixed(const clef__pretokenizer *self, clef__encoding *enc
     for (size_t i = 0, end = 0; i < in.n && st == CLEF_OK; i = end) {
         for (uint32_t k = 0; k < self->flags && end < in.n; k++)
             end += clef__utf8_size(in.text[end]);
-        st = clef__pretokenize(enc, index + 1, clef__part(in, i, end));
+        st = clef__pretokenize(enc, index + 1, clef__fragment_part(in, i, end));
     }
     return st;
 }

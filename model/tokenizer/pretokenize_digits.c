@@ -17,7 +17,7 @@ typedef struct cutter {
 
 static clef_status cut_at(cutter *c, size_t at)
 {
-    const clef__fragment piece = clef__part(c->in, c->done, at);
+    const clef__fragment piece = clef__fragment_part(c->in, c->done, at);
     c->done = at;
     return clef__pretokenize(c->enc, c->index + 1, piece);
 }

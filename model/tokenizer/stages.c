@@ -62,12 +62,12 @@ clef_status clef__pretokenizer_append(clef__stages *stages, const clef__pretoken
     return st ? st : own_text(stages, &self->text, like->n_text, "pre_tokenizer", err);
 }
 
-clef_status clef__decoder_append(clef__stages *stages, const clef__decoder *like, clef_error *err)
+clef_status clef__decoder_append(clef__stages *stages, const clef__token_decoder *like, clef_error *err)
 {
     clef_status st = check_room(stages->n_decoders, &like->pattern, "decoder", err);
     if (st)
         return st;
-    clef__decoder *self = &stages->decoders[stages->n_decoders++];
+    clef__token_decoder *self = &stages->decoders[stages->n_decoders++];
     *self = *like;
     st = own_text(stages, &self->pattern.text, like->pattern.n_text, "decoder", err);
     return st ? st : own_text(stages, &self->to, like->n_to, "decoder", err);

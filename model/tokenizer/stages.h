@@ -48,7 +48,7 @@ typedef struct clef__fragment {
 } clef__fragment;
 
 /** The part of a fragment from byte `from` to byte `to`. */
-static inline clef__fragment clef__part(clef__fragment in, size_t from, size_t to)
+static inline clef__fragment clef__fragment_part(clef__fragment in, size_t from, size_t to)
 {
     const size_t end = in.first < to ? in.first : to;
     return (clef__fragment){in.text + from, to - from, end > from ? end - from : 0};
@@ -94,11 +94,11 @@ struct clef__pretokenizer {
 };
 
 /** Turns a token's text into the bytes it stands for. */
-typedef struct clef__decoder clef__decoder;
-struct clef__decoder {
+typedef struct clef__token_decoder clef__token_decoder;
+struct clef__token_decoder {
     /** first: the token begins the text. */
-    clef_status (*run)(const clef__decoder *self, int first, const char *text, size_t n, clef__chars *out,
-                       clef_error *err);
+    clef_status (*run)(const clef__token_decoder *self, int first, const char *text, size_t n,
+                       clef__chars *out, clef_error *err);
     clef__pattern pattern; /* what is replaced, or a prefix, suffix, delimiter */
     const char   *to;
     size_t        n_to;
@@ -122,7 +122,7 @@ struct clef__stages {
     clef__text_arena   texts;
     clef__normalizer   normalizers[CLEF_MAX_TOKEN_STAGES];
     clef__pretokenizer pretokenizers[CLEF_MAX_TOKEN_STAGES];
-    clef__decoder      decoders[CLEF_MAX_TOKEN_STAGES];
+    clef__token_decoder      decoders[CLEF_MAX_TOKEN_STAGES];
     size_t             n_normalizers, n_pretokenizers, n_decoders;
     clef__first_token  first_token;
     int32_t            uses_first;    /* a pre-tokenizer asks whether a piece begins the text */
@@ -146,7 +146,7 @@ clef_status clef__decode_token(const clef__stages *stages, int first, const char
  *  also on failure. */
 clef_status clef__normalizer_append(clef__stages *stages, const clef__normalizer *like, clef_error *err);
 clef_status clef__pretokenizer_append(clef__stages *stages, const clef__pretokenizer *like, clef_error *err);
-clef_status clef__decoder_append(clef__stages *stages, const clef__decoder *like, clef_error *err);
+clef_status clef__decoder_append(clef__stages *stages, const clef__token_decoder *like, clef_error *err);
 
 /* ---- normalizers (normalize.c, normalize_chars.c, normalize_charsmap.c) */
 

@@ -80,11 +80,11 @@ clef_status clef__bound_check(const char *path, const clef__bound *expected, con
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
-clef_status clef__bundle_add(clef__bundle *b, const clef__part *part, clef_error *err)
+clef_status clef__bundle_add(clef__bundle *b, const clef__bundle_part *part, clef_error *err)
 {
     if (b->n == b->cap) {
         const int32_t cap = 2 * b->cap + 64;
-        clef__part *grown = realloc(b->parts, (size_t)cap * sizeof *grown);
+        clef__bundle_part *grown = realloc(b->parts, (size_t)cap * sizeof *grown);
         if (!grown)
             return clef__fail(err, CLEF_E_NOMEM, "no memory for %d parts of a cache", (int)cap);
         b->parts = grown;
@@ -221,7 +221,7 @@ static clef_status read_bound(reader *r, clef__bound *out, clef_error *err)
     return CLEF_OK;
 }
 
-static int read_part(const char *line, clef__part *out)
+static int read_part(const char *line, clef__bundle_part *out)
 {
     const char *value = NULL;
     uint64_t n = 0;
@@ -240,7 +240,7 @@ static clef_status read_parts(reader *r, clef__bundle *b, clef_error *err)
     char line[LINE_BYTES];
     clef_status s = CLEF_OK;
     while (!s) {
-        clef__part part = {0};
+        clef__bundle_part part = {0};
         if (!next_line(r, line) || (line[0] && !read_part(line, &part)) || b->n >= MAX_PARTS)
             return fail_form(r, "lines with the sizes of its parts", err);
         if (!line[0])

@@ -41,18 +41,18 @@ clef_status clef__bound_of(const clef_device_info *info, clef__bound *out, clef_
 clef_status clef__bound_check(const char *path, const clef__bound *expected, const clef__bound *got,
                               clef_error *err);
 
-typedef struct clef__part {
+typedef struct clef__bundle_part {
     clef__part_kind kind;
     const unsigned char *data; /* borrowed */
     size_t n_bytes;
-} clef__part;
+} clef__bundle_part;
 typedef struct clef__bundle {
     clef__bound bound;
-    clef__part *parts;
+    clef__bundle_part *parts;
     int32_t n, cap;
 } clef__bundle;
 /** CLEF_E_NOMEM. */
-clef_status clef__bundle_add(clef__bundle *b, const clef__part *part, clef_error *err);
+clef_status clef__bundle_add(clef__bundle *b, const clef__bundle_part *part, clef_error *err);
 /** Writes the file, whole or not at all. CLEF_E_IO. */
 clef_status clef__bundle_write(const clef__bundle *b, const char *path, uint64_t *n_bytes, clef_error *err);
 /** Reads a file's bytes, which the parts then point to. Trusts nothing in them: the checksum, the form, and

@@ -92,8 +92,9 @@ static clef_status pack_file(parcel *p, const clef_device_mark *device, clef__pa
     const int is_wanted = kind == CLEF__PART_PROGRAM
                               ? is_program(file, device, &key)
                               : file->n_bytes > 0 && file->n_bytes <= CLEF__PART_TEXT_BYTES;
-    return is_wanted ? clef__bundle_add(&p->bundle, &(clef__part){kind, file->data, file->n_bytes}, err)
-                     : CLEF_OK;
+    return is_wanted
+               ? clef__bundle_add(&p->bundle, &(clef__bundle_part){kind, file->data, file->n_bytes}, err)
+               : CLEF_OK;
 }
 
 static clef_status pack_all(parcel *p, const clef_device *dev, clef_error *err)
@@ -166,7 +167,7 @@ static clef_status check_programs(const char *path, const clef_device *dev, cons
     const clef_device_mark mark = clef__device_mark(&dev->info);
     clef_cache_key key;
     for (int32_t i = 0; i < b->n; i++) {
-        const clef__part *part = &b->parts[i];
+        const clef__bundle_part *part = &b->parts[i];
         const clef_mapping file = {.data = part->data, .n_bytes = part->n_bytes};
         if (part->kind == CLEF__PART_PROGRAM && !is_program(&file, &mark, &key))
             return clef__fail(err, CLEF_E_FORMAT,
@@ -189,7 +190,7 @@ static clef_status take_tuning(clef_device *dev, const char *text, int32_t *n_ne
     return s;
 }
 
-static clef_status take_text(clef_device *dev, const clef__part *part, const clef__bound *from,
+static clef_status take_text(clef_device *dev, const clef__bundle_part *part, const clef__bound *from,
                              clef_cache_moved *moved, clef_error *err)
 {
     clef_status s = CLEF_OK;
@@ -211,7 +212,7 @@ static clef_status take_text(clef_device *dev, const clef__part *part, const cle
     return s;
 }
 
-static clef_status take_part(clef_device *dev, const clef__part *part, const clef__bound *from,
+static clef_status take_part(clef_device *dev, const clef__bundle_part *part, const clef__bound *from,
                              clef_cache_moved *moved, clef_error *err)
 {
     clef_device_mark of;

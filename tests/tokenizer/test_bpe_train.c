@@ -84,7 +84,7 @@ static void check_sample(uint64_t seed, int32_t n_symbols, int64_t min_frequency
     static sample s;
     static int32_t symbols[MOST_WORDS * MOST_SYMBOLS];
     static size_t first[MOST_WORDS + 1];
-    clef__bpe_merge *merges = NULL;
+    clef__learned_merge *merges = NULL;
     clef_error err = {0};
     size_t n = 0, at = 0;
     draw(&s, seed, n_symbols);
@@ -124,7 +124,7 @@ static void a_long_word(void **state)
     int32_t *symbols = calloc(N, sizeof *symbols);
     size_t first[] = {0, N}, n = 0;
     int64_t counts[] = {1};
-    clef__bpe_merge *merges = NULL;
+    clef__learned_merge *merges = NULL;
     clef_error err = {0};
     clef__bpe_words words = {symbols, first, counts, 1};
     ok(clef__bpe_learn(&words, 1, &(clef__bpe_learn_opts){.n_vocab = 1 + MERGES, .join = always_new}, &merges,

@@ -366,6 +366,12 @@ void clef__define_globals(clef__tpl *t);
  *  not given are undefined. */
 void clef__read_args(clef__tpl *t, const clef__args *args, const char *function, const char *names,
                      clef__value out[CLEF__TPL_MAX_ARGS]);
+/** Begins a function: reads its arguments `args` to a[], or returns. */
+#define ARGS(function, names)                                                                                \
+    clef__value a[CLEF__TPL_MAX_ARGS];                                                                       \
+    clef__read_args(t, args, function, names, a);                                                            \
+    if (t->status)                                                                                           \
+    return clef__undefined
 /** An argument as an integer, or `missing`. */
 int64_t clef__int_arg(clef__tpl *t, clef__value v, int64_t missing, const char *what);
 

@@ -7,12 +7,6 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#define ARGS(function, names)                                                                                \
-    clef__value a[CLEF__TPL_MAX_ARGS];                                                                       \
-    clef__read_args(t, args, function, names, a);                                                            \
-    if (t->status)                                                                                           \
-    return clef__undefined
-
 /* Calls a string's method of the same name on str(self). */
 static clef__value by_method(clef__tpl *t, clef__value self, const clef__args *args, const char *name)
 {

@@ -3,12 +3,6 @@
 
 #include "text/template/filters.h"
 
-#define ARGS(function, names)                                                                                \
-    clef__value a[CLEF__TPL_MAX_ARGS];                                                                       \
-    clef__read_args(t, args, function, names, a);                                                            \
-    if (t->status)                                                                                           \
-    return clef__undefined
-
 /* The part of a value that a path names; `usual` is taken where a part is not there. */
 static clef__value by_path(clef__tpl *t, clef__value v, clef__value path, clef__value usual)
 {

@@ -5,12 +5,6 @@
 
 #include "text/template/filters.h"
 
-#define ARGS(function, names)                                                                                \
-    clef__value a[CLEF__TPL_MAX_ARGS];                                                                       \
-    clef__read_args(t, args, function, names, a);                                                            \
-    if (t->status)                                                                                           \
-    return clef__undefined
-
 clef__value clef__filter_filesizeformat(clef__tpl *t, clef__value self, const clef__args *args)
 {
     ARGS("filesizeformat", "binary");

@@ -4,12 +4,6 @@
 
 #include "text/template/engine.h"
 
-#define ARGS(function, names)                                                                                \
-    clef__value a[CLEF__TPL_MAX_ARGS];                                                                       \
-    clef__read_args(t, args, function, names, a);                                                            \
-    if (t->status)                                                                                           \
-    return clef__undefined
-
 static clef__value g_range(clef__tpl *t, clef__value self, const clef__args *args)
 {
     ARGS("range()", "/ start stop step");

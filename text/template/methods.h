@@ -14,11 +14,4 @@ clef__builtin *clef__method_named(const clef__method_row *table, size_t n, const
                                   const char **static_name);
 clef__builtin *clef__find_string_method(const clef__str *name, const char **static_name);
 
-/** Reads a method's arguments to a[]. */
-#define ARGS(n_most, names)                                                                                 \
-    clef__value a[CLEF__TPL_MAX_ARGS];                                                                      \
-    clef__read_args(t, args, n_most, names, a);                                                             \
-    if (t->status)                                                                                          \
-    return clef__undefined
-
 #endif

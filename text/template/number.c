@@ -8,12 +8,6 @@
 #include "text/template/checked.h"
 #include "text/template/filters.h"
 
-#define ARGS(function, names)                                                                                \
-    clef__value a[CLEF__TPL_MAX_ARGS];                                                                       \
-    clef__read_args(t, args, function, names, a);                                                            \
-    if (t->status)                                                                                           \
-    return clef__undefined
-
 enum { MOST_TEXT = 4300 }; /* as Python limits the digits of an integer */
 
 /* The same text without blanks around it, and with ASCII's digits for those of all scripts. NULL: it is too

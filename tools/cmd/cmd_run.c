@@ -8,7 +8,6 @@
 #include "tools/cli/output.h"
 #include "tools/cli/terminal.h"
 #include "tools/prompts/run.h"
-#include "tools/prompts/run_file.h"
 
 /* Models declare contexts of 131072 and more. A cache of that size, which nobody asked for, would not fit on
  * most devices. */

@@ -10,12 +10,11 @@
 #include "tools/inspect/run_inside.h"
 #include "tools/inspect/trace.h"
 #include "tools/cli/progress.h"
+#include "tools/prompts/run_file.h"
 #include "tools/prompt_pictures.h"
 #include "tools/prompt_cache.h"
 #include "tools/speculation.h"
 #include "tools/sampling.h"
-
-enum { START_TOKENS = 3 /* most tokens before an encoder-decoder's text */ };
 
 /* A --length-penalty that no flag sets. */
 enum { NOT_GIVEN = -1000 };

@@ -12,7 +12,7 @@
 #include "tools/cli/terminal.h"
 #include "tools/prompts/answers.h"
 
-enum { MAX_DEFAULT_CONTEXT = 4096, START_TOKENS = 3 /* most tokens before an encoder-decoder's text */ };
+enum { MAX_DEFAULT_CONTEXT = 4096 };
 
 /** State of the command; close_all() accepts it in any state. */
 typedef struct work {

@@ -8,6 +8,8 @@
 #include "tools/constraint.h"
 #include "tools/sampling.h"
 
+enum { START_TOKENS = 3 /* most tokens before an encoder-decoder's text */ };
+
 typedef struct run_file_opts {
     const char       *model, *file, *target, *draft; /* draft: NULL, or a model that drafts tokens */
     cli_place         place;

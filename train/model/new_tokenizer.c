@@ -28,7 +28,7 @@ typedef struct token_maker {
     char **texts;             /* by id; owned */
     int32_t n_tokens, room;
     int32_t byte_ids[N_BYTES];
-    clef__bpe_merge *merges;
+    clef__learned_merge *merges;
     size_t n_merges;
 } token_maker;
 

@@ -5,7 +5,7 @@ if nm -D --undefined-only "$CLEF_BUILD/libclef.so" | grep -q " clGetPlatformIDs"
   if [ -n "${CLEF_SANITIZE:-}" ]; then skip "this build links the OpenCL loader, and another one with sanitizers would take long"; fi
   generator=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$CLEF_BUILD/CMakeCache.txt")
   check "a build that opens the loader" eval 'cmake -S "$CLEF_SOURCE" -B "$CLEF_BUILD/dlopen" -G "$generator" \
-    -DCMAKE_BUILD_TYPE=Debug -DCLEF_DLOPEN_OPENCL=ON -DCLEF_CORE_ONLY=ON && cmake --build "$CLEF_BUILD/dlopen" --target clef_command'
+    -DCMAKE_BUILD_TYPE=Debug -DCLEF_DLOPEN_OPENCL=ON -DCLEF_CORE_ONLY=ON "-DCLEF_WERROR=${CLEF_WERROR:-OFF}" && cmake --build "$CLEF_BUILD/dlopen" --target clef_command'
   CLEF_BUILD=$CLEF_BUILD/dlopen
   CLEF=$CLEF_BUILD/clef
   if [ ! -x "$CLEF" ]; then finish; fi
