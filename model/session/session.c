@@ -313,7 +313,7 @@ clef_status clef__session_end(clef_session *s, clef_error *err)
 {
     const int is_ahead = s->gen.active && s->gen.n_ahead > 0, reads = is_ahead && !s->gen.on_host;
     s->state_is_ahead |= s->is_recurrent && is_ahead && s->gen.n_given > 0;
-    s->gen = (generation){.token = s->gen.token};
+    s->gen = (generation){0};
     return reads ? clef_plan_read_wait(s->plan, err) : CLEF_OK;
 }
 
@@ -382,8 +382,7 @@ clef_status clef__session_start_read(clef_session *s, clef_error *err)
         s->gen.n_ahead++;
         return CLEF_OK;
     }
-    const clef_status status =
-        clef_plan_read_start(s->plan, s->io.token, &s->gen.token, sizeof s->gen.token, err);
+    const clef_status status = clef_plan_read_start(s->plan, s->io.token, &s->token, sizeof s->token, err);
     s->gen.n_ahead += !status;
     return status;
 }
@@ -489,17 +488,17 @@ static clef_status sample_on_host(clef_session *s, int32_t past, int more, clef_
                                      .rules = g->rules.rules ? &g->rules : NULL};
     if (status)
         return status;
-    g->token = s->guide.mask ? clef__guide_sample(&s->guide, &g->place, s->sampler, &s->room, &pick)
+    s->token = s->guide.mask ? clef__guide_sample(&s->guide, &g->place, s->sampler, &s->room, &pick)
                              : clef__sampler_pick_with(s->sampler, &s->room, &pick);
-    if (g->token == CLEF__PICK_NOT_FINITE)
+    if (s->token == CLEF__PICK_NOT_FINITE)
         status = clef__fail_not_finite(past, err);
-    else if (g->token < 0)
+    else if (s->token < 0)
         status = clef__fail(err, CLEF_E_ARG, "%s: no token of the vocabulary is allowed%s",
                             s->guide.mask ? "guide" : "generation_config.json",
                             s->guide.mask ? ", or the constraint grew beyond its limits" : "");
     if (status)
         return status;
-    return more ? feed_sampled(s, past, g->token, err) : CLEF_OK;
+    return more ? feed_sampled(s, past, s->token, err) : CLEF_OK;
 }
 
 /* Waits for the token that the device samples; meanwhile it works on the next one. */
@@ -509,7 +508,7 @@ static clef_status sample_on_device(clef_session *s, int32_t past, int more, cle
     const clef_status waited = clef_plan_read_wait(s->plan, status ? NULL : err);
     if (status || waited)
         return status ? status : waited;
-    return s->gen.token < 0 ? clef__fail_not_finite(past, err) : CLEF_OK;
+    return s->token < 0 ? clef__fail_not_finite(past, err) : CLEF_OK;
 }
 
 static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)
@@ -526,7 +525,7 @@ static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)
     const int more = past < s->opts.n_context && (!g->n_max || g->n_given + 1 < g->n_max);
     clef_status status =
         g->on_host ? sample_on_host(s, past, more, err) : sample_on_device(s, past, more, err);
-    const int32_t token = g->token;
+    const int32_t token = s->token;
     g->n_ahead = 0;
     if (!status && more)
         status = clef__session_start_read(s, err);

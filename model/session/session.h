@@ -23,7 +23,6 @@ typedef struct generation {
     int32_t n_max;   /* most tokens to return; 0: until the context is full */
     int32_t n_given; /* tokens returned to the caller */
     int32_t n_ahead; /* enqueued steps whose tokens were not returned yet */
-    int32_t token;   /* target of the pending read */
     sample_options sample; /* sampling options */
     int32_t on_host;       /* the session's sampler samples from the logits, which are read; no token is */
     double mu;             /* of that sampler */
@@ -55,6 +54,7 @@ struct clef_session {
     float *last;                               /* [n_vocab] */
     sample_options sample;                     /* the options that the device has */
     generation gen;
+    int32_t token; /* target of the pending read, during which gen may be copied */
     clef_sampler *sampler;                     /* of a generation on the host */
     int32_t no_rules;                          /* of the generation: the model's do not hold */
     clef__sampler_room room;                   /* for it */

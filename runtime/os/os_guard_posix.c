@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -29,7 +30,8 @@ static volatile sig_atomic_t guarded, faulted;
 static char crash_note[64], hang_note[64];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the two below, and the end of a guard */
 static double allowed, counted;                          /* seconds */
-static int device_is_cpu = 1, is_building;
+static atomic_int device_is_cpu = 1;
+static int is_building;
 
 clef_status clef__os_journal_open(const char *path, clef_error *err)
 {

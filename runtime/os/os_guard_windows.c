@@ -3,6 +3,7 @@
 #include "runtime/os/os_windows.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,8 @@ static volatile LONG guarded;
 static char crash_note[64], hang_note[64];
 static SRWLOCK lock = SRWLOCK_INIT; /* protects the two below, and the end of a guard */
 static double allowed, counted;     /* seconds */
-static int device_is_cpu = 1, is_building;
+static atomic_int device_is_cpu = 1;
+static int is_building;
 
 /* Locks of Windows keep others from reading, so the place that is locked is far behind any text. */
 clef_status clef__os_journal_open(const char *path, clef_error *err)
