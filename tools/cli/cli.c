@@ -376,6 +376,6 @@ int cli_parse(const cli_command *c, int argc, char **argv, void *options, int32_
         return cli_fail(CLI_USAGE, "%s: expected %s", c->name, c->usage);
     if (*n_args > c->max_args)
         return cli_fail(CLI_USAGE, "%s: one argument too many: '%s'; expected %s", c->name, argv[c->max_args],
-                        c->usage);
+                        *c->usage ? c->usage : "none");
     return CLI_GO_ON;
 }

@@ -25,7 +25,7 @@ static const cli_option eval_option_table[] = {
     {.names = "in", .letter = 'i', .type = CLI_TEXT, .value = "FILE", AT(in),
      .help = "a .safetensors file with the inputs"},
     {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out),
-     .help = "where outputs go: FILE.safetensors, FILE.npy for a single value, or a folder for one .npy "
+     .help = "where outputs go: FILE.safetensors, FILE.npy for a single value, or FOLDER/ for one .npy "
              "file each"},
     {.names = "tap", .letter = 't', .type = CLI_LIST, .value = "NAME", AT(taps),
      .help = "also write this value: hidden_last, attention_0, a value of `clef graph`, or a pattern "

@@ -46,6 +46,7 @@ refused "a value where none is taken" 2 "--echo yes" "$CLEF" run --echo=yes -p x
 refused "no prompt" 2 "-p" "$CLEF" run
 refused "two prompts" 2 "one" "$CLEF" run -p x --ids 1
 refused "an argument too many" 2 "many two" "$CLEF" run one two -p x
+refused "an argument where there is none" 2 "too many softmax expected none" "$CLEF" ops softmax
 refused "eval without files" 2 "--in" "$CLEF" eval
 refused "a default from the environment that is none" 2 "CLEF_GEMM magic" env CLEF_GEMM=magic "$CLEF" run -p x
 finish
