@@ -3,37 +3,56 @@
 option(CLEF_UNITS "Compile several files at a time: a build from nothing takes less time, one after a change more" OFF)
 set(UNIT_FILES 8)
 
-# Sets `names` to what a file with this text defines for itself: functions and data, macros, types, constants.
+# Sets `names` to what a file with this text defines for itself: functions and data, macros, types, constants. It may
+# find other words, too, which only keeps files apart.
 function(names_of_file text names)
-  string(REGEX MATCHALL
-    "\n(static [A-Za-z0-9_ *]+|#define [A-Za-z0-9_]+|} [a-z0-9_]+|(typedef )?(struct|enum|union) [a-z0-9_]+)" heads "${text}")
-  string(REGEX REPLACE "[^;]*[ *]([A-Za-z0-9_]+) *" "\\1" heads "${heads}")
-  string(REGEX MATCHALL "\nstatic const [^{(]+" lists "${text}") # several names in one definition
-  string(REGEX MATCHALL "[a-z0-9_]+[][]* =" data "${lists}")
-  string(REGEX REPLACE "[][ =]+" "" data "${data}")
-  string(REGEX MATCHALL "enum[a-z0-9_ ]*{[^}]*}" enums "${text}")
-  string(REGEX MATCHALL "[A-Z][A-Z0-9_]+" constants "${enums}")
-  set(${names} ${heads} ${data} ${constants} PARENT_SCOPE)
+  string(REGEX MATCHALL "\n(static [A-Za-z0-9_ *\n]+|# *define [A-Za-z0-9_]+|} [A-Za-z0-9_]+|(struct|enum|union) [A-Za-z0-9_]+)"
+    heads "${text}")
+  string(REGEX MATCHALL "\ntypedef [A-Za-z0-9_ ]+(\\(\\*)?[A-Za-z0-9_]+" types "${text}")
+  string(REGEX REPLACE "[^;]*[ (*\n]([A-Za-z0-9_]+)[ \n]*" "\\1" heads "${heads};${types}")
+  string(REGEX MATCHALL "\nstatic [^;{(]*;?" lists "${text}") # of several names
+  string(REGEX REPLACE "\\[[^]]*\\]" "" lists "${lists}")
+  string(REGEX MATCHALL "[A-Za-z_][A-Za-z0-9_]* *[,;=]" declared "${lists}")
+  string(REGEX REPLACE "[ ,=]" "" declared "${declared}")
+  string(REGEX MATCHALL "enum[A-Za-z0-9_ ]*{[^}]*}" enums "${text}")
+  string(REGEX MATCHALL "[A-Z][A-Z0-9_]*" constants "${enums}")
+  set(found ${heads} ${declared} ${constants})
+  list(REMOVE_ITEM found NULL static)
+  list(REMOVE_DUPLICATES found)
+  set(${names} ${found} PARENT_SCOPE)
 endfunction()
 
-# Replaces the files of the list LIST by units that include them, in the build folder's units/NAME. A file is left
-# alone if it is made by the build, if it asks for a system's interfaces, which has to come before any header, if it
-# has definitions of its own, or if it reads the kernels' tables, which are definitions as well.
+# Sets `alone` if a file must not be compiled with others: it is made by the build, it has definitions of its own, it
+# asks for a system's interfaces, which has to come before any header, or it reads tables of the kernels.
+function(is_alone file text alone)
+  string(FIND "${file}" "${PROJECT_BINARY_DIR}/" made)
+  get_source_file_property(own "${file}" COMPILE_DEFINITIONS)
+  if(made EQUAL 0 OR own OR text MATCHES "define _[A-Z_]*_SOURCE|cl/blocks\\.h")
+    set(${alone} TRUE PARENT_SCOPE)
+  else()
+    set(${alone} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Replaces the files of the list LIST by units that include them, in the build folder's units/NAME. Definitions of
+# single files have to be set before.
 function(make_units LIST NAME)
   if(NOT CLEF_UNITS)
     return()
   endif()
+  set(result "")
+  set(units "")
   foreach(file IN LISTS ${LIST})
-    string(FIND "${file}" "${PROJECT_BINARY_DIR}/" made)
-    if(made EQUAL 0)
+    set(text "")
+    if(EXISTS "${file}")
+      file(READ "${file}" text)
+    endif()
+    is_alone("${file}" "${text}" alone)
+    if(alone)
       list(APPEND result "${file}")
       continue()
     endif()
-    file(READ "${file}" text)
-    if(text MATCHES "_SOURCE[ \n]|CLEF_(BUILD_ID|INSTALL_|TEST_HOOKS|VERSION)|cl/blocks.h")
-      list(APPEND result "${file}")
-      continue()
-    endif()
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}") # its names may change
     names_of_file("${text}" names)
     file(RELATIVE_PATH path "${PROJECT_SOURCE_DIR}" "${file}")
     get_filename_component(folder "${path}" DIRECTORY)
@@ -44,10 +63,12 @@ function(make_units LIST NAME)
       set(unit "${folder}/unit_${at}")
       list(LENGTH "${unit}_files" n)
       set(fits TRUE)
+      if(n GREATER_EQUAL UNIT_FILES)
+        set(fits FALSE)
+      endif()
       foreach(defined IN LISTS names)
-        if(n EQUAL UNIT_FILES OR DEFINED "${unit}_has_${defined}")
+        if(DEFINED "${unit}_has_${defined}")
           set(fits FALSE)
-          break()
         endif()
       endforeach()
     endwhile()

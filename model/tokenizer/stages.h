@@ -122,7 +122,7 @@ struct clef__stages {
     clef__text_arena   texts;
     clef__normalizer   normalizers[CLEF_MAX_TOKEN_STAGES];
     clef__pretokenizer pretokenizers[CLEF_MAX_TOKEN_STAGES];
-    clef__token_decoder      decoders[CLEF_MAX_TOKEN_STAGES];
+    clef__token_decoder decoders[CLEF_MAX_TOKEN_STAGES];
     size_t             n_normalizers, n_pretokenizers, n_decoders;
     clef__first_token  first_token;
     int32_t            uses_first;    /* a pre-tokenizer asks whether a piece begins the text */

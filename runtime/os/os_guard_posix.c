@@ -28,9 +28,9 @@ static const size_t LEAST_MEMORY = (size_t)256 << 20; /* with less than this ava
 static int journal = -1;
 static volatile sig_atomic_t guarded, faulted;
 static char crash_note[64], hang_note[64];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the two below, and the end of a guard */
-static double allowed, counted;                          /* seconds */
 static atomic_int device_is_cpu = 1;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects these three and the end of a guard */
+static double allowed, counted;                          /* seconds */
 static int is_building;
 
 clef_status clef__os_journal_open(const char *path, clef_error *err)

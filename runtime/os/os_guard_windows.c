@@ -19,9 +19,9 @@ static const size_t LEAST_MEMORY = (size_t)256 << 20; /* with less than this ava
 static HANDLE journal = INVALID_HANDLE_VALUE;
 static volatile LONG guarded;
 static char crash_note[64], hang_note[64];
-static SRWLOCK lock = SRWLOCK_INIT; /* protects the two below, and the end of a guard */
-static double allowed, counted;     /* seconds */
 static atomic_int device_is_cpu = 1;
+static SRWLOCK lock = SRWLOCK_INIT; /* protects these three and the end of a guard */
+static double allowed, counted;     /* seconds */
 static int is_building;
 
 /* Locks of Windows keep others from reading, so the place that is locked is far behind any text. */

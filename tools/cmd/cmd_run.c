@@ -107,7 +107,7 @@ static const cli_option run_option_table[] = {
      .help = "after the run, write this value of all steps to --tap-out. NAME is a value of `clef graph` "
              "or a pattern ('layer*.out'); may be repeated"},
     {.names = "tap-out", .type = CLI_TEXT, .value = "FILE", AT(inside.tap_out),
-     .help = "where tapped values go: FILE.safetensors, FILE.npy for a single value, or a folder for one "
+     .help = "where tapped values go: FILE.safetensors, FILE.npy for a single value, or FOLDER/ for one "
              ".npy file each"},
     {.names = "stats", .type = CLI_SWITCH, AT(inside.stats),
      .help = "after the run, print range, mean, NaN and infinity counts of each value to stderr, up to the "

@@ -10,6 +10,11 @@ if nm -D --undefined-only "$CLEF_BUILD/libclef.so" | grep -q " clGetPlatformIDs"
   CLEF=$CLEF_BUILD/clef
   if [ ! -x "$CLEF" ]; then finish; fi
 
+  # ---- no file needs what another one of its unit includes (CLEF_UNITS)
+  check "each file compiles alone" eval 'cmake -S "$CLEF_SOURCE" -B "$CLEF_BUILD/alone" -G "$generator" \
+    -DCMAKE_BUILD_TYPE=Debug -DCLEF_UNITS=OFF "-DCLEF_WERROR=${CLEF_WERROR:-OFF}" &&
+    cmake --build "$CLEF_BUILD/alone" --target clef_objects && rm -rf "$CLEF_BUILD/alone"'
+
   # ---- the core alone
   empty "no library of a guest" "$(ldd "$CLEF" | grep -iE 'mpi|gvc|cairo|protobuf|microhttpd|png|jpeg|webp|sndfile|mpg123')"
   check "an op's cases" "$CLEF" selftest --op softmax
