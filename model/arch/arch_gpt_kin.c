@@ -135,7 +135,8 @@ static void read_types(clef_json_fields *f, clef_hparams *hp)
     int32_t layer = 0;
     for (size_t g = 0; g < json_array_size(groups); g++) {
         const json_t *types = json_array_get(json_array_get(groups, g), 0);
-        const json_int_t n = json_integer_value(json_array_get(json_array_get(groups, g), 1));
+        const json_t *count = json_array_get(json_array_get(groups, g), 1);
+        const json_int_t n = json_array_size(types) ? json_integer_value(count) : 0;
         for (json_int_t i = 0; i < n && layer < hp->n_layers; i++)
             for (size_t t = 0; t < json_array_size(types) && layer < hp->n_layers; t++, layer++) {
                 const char *type = json_string_value(json_array_get(types, t));
