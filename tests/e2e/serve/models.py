@@ -1,11 +1,13 @@
 """Several models in one server: each request is answered by the model that it names, whatever is in memory."""
 import atexit
+import json
 import os
 import random
 import re
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 
@@ -141,6 +143,23 @@ def check_large(s):
     check("and nothing runs", s.until(s.idle))
 
 
+def check_readers():
+    """Models that write no texts, and have no head for words: what they need is known, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        ranker, reader = os.path.join(folder, "ranker"), os.path.join(folder, "reader")
+        subprocess.run([sys.executable, os.path.join(SOURCE, "tests", "fixtures", "one_label.py"), ranker], check=True)
+        shutil.copytree(ranker, reader)
+        config = os.path.join(reader, "config.json")
+        with open(config, encoding="utf-8") as f:
+            about = {**json.load(f), "architectures": ["BertModel"]}
+        with open(config, "w", encoding="utf-8") as f:
+            json.dump(about, f)
+        with Server("--memory", "100M", model=folder, env=ENV) as s:
+            same("models that only read are opened with --memory", ["ranker", "reader"], sorted(states(s)))
+            same("one ranks", 200, s.post("/v1/rerank", {"model": "ranker", "query": "a cat", "documents": ["the sea"]}).status)
+            same("one gives vectors", 200, s.post("/v1/embeddings", {"model": "reader", "input": "a cat"}).status)
+
+
 def check_idle(folder):
     with Server("--idle-unload", "0.3", model=os.path.join(folder, "alpha"), env=ENV) as s:
         first = ask(s, "completions", "any")[1]
@@ -187,6 +206,7 @@ def main():
     with Server(*FLAGS, "--memory", str(most_of_texts), model=folder, env=ENV) as s:
         check_leaves(s)
         check_large(s)
+    check_readers()
     check_idle(folder)
     paths = [os.path.join(folder, n) for n in NAMES]
     refused("two models of one name", "are both called 'x'; --alias names each", *paths[:2], "--alias", "x", "--alias", "x")

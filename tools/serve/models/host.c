@@ -12,36 +12,54 @@ enum { MOST_MODELS = 256, MOST_TEXTS = 32, MOST_RUN_TOKENS = 16384 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The most tokens of a text that is embedded. */
-static int32_t longest_text(const serve_hosted *h, clef_device *device)
+/* The most tokens of a text that is embedded, and how its vector is made; of other models 0. */
+static int32_t longest_text(const serve_hosted *h, clef_device *device, clef_pooling *pooling)
 {
     const clef_embed_opts opts = {.compile = h->s->o.compile};
     const int32_t own = h->m.hparams->n_context;
-    int32_t n = h->m.n_context;
+    clef_embedder_info info = {.max_tokens = h->m.n_context};
     clef_embedder *e = NULL;
     if (clef_embedder_create(device, h->m.model, &opts, &e, NULL) == CLEF_OK)
-        n = clef_embedder_describe(e).max_tokens;
+        info = clef_embedder_describe(e);
     clef_embedder_destroy(e);
-    return own > 0 && own < n ? own : n;
+    *pooling = info.pooling;
+    return own > 0 && own < info.max_tokens ? own : info.max_tokens;
+}
+
+/* What the model does with whole texts: rankings, by a head for classes or by words; vectors; or, where it
+ * writes texts too, the larger of both. */
+static clef_status build_reader(const serve_hosted *h, clef_build_opts *build, clef_graph **out,
+                                clef_error *err)
+{
+    build->classify = h->m.is_ranker;
+    if (h->m.trie || h->m.is_ranker)
+        build->pooling = CLEF_POOL_NONE;
+    const clef_status status = clef_model_build(h->m.model, build, out, err);
+    if (status != CLEF_E_NOT_FOUND || !build->classify)
+        return status;
+    build->classify = 0;
+    return clef_model_build(h->m.model, build, out, err);
 }
 
 /* Of a model that reads whole texts: as its longest ones need it. */
 static clef_status describe_reader(const serve_hosted *h, clef_device *device, uint64_t *n_bytes,
                                    clef_error *err)
 {
-    const int32_t most = longest_text(h, device), fit = MOST_RUN_TOKENS / most;
-    const clef_build_opts build = {.n_context = most,
-                                   .n_batch = most,
-                                   .n_sequences = fit < 1            ? 1
-                                                  : fit < MOST_TEXTS ? fit
-                                                                     : MOST_TEXTS};
+    clef_pooling pooling;
+    const int32_t most = longest_text(h, device, &pooling), fit = MOST_RUN_TOKENS / most;
+    clef_build_opts build = {.n_context = most,
+                             .n_batch = most,
+                             .n_sequences = fit < 1            ? 1
+                                            : fit < MOST_TEXTS ? fit
+                                                               : MOST_TEXTS,
+                             .pooling = pooling};
     const clef_plan_opts opts = {.compile = h->s->o.compile,
                                  .describe_only = 1,
                                  .weights = clef_model_weight,
                                  .weights_user = h->m.model};
     clef_graph *graph = NULL;
     clef_plan *plan = NULL;
-    clef_status status = clef_model_build(h->m.model, &build, &graph, err);
+    clef_status status = build_reader(h, &build, &graph, err);
     if (status == CLEF_OK)
         status = clef_graph_optimize(graph, NULL, err);
     if (status == CLEF_OK)
