@@ -1,23 +1,38 @@
-"""Many clients of all kinds for a while: some break off, some send rubbish. Then nothing is left, the counters equal the
-replies, and memory has not grown.
+"""Many clients of all kinds for a while: some break off, some send rubbish. Beside them, a server changes between models whose
+answers never change, and a model is trained. Then nothing is left, the counters equal the replies, and memory has not grown.
 
-usage: soak.py [SECONDS]      20 by default; half an hour shows more"""
+usage: soak.py [SECONDS [STATE]]
+  SECONDS   20 by default; half an hour shows more
+  STATE     a JSON file: sums of the runs with it, so that bounded runs make a long one. All are of one build"""
 import json
+import os
 import random
+import signal
 import socket
 import struct
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 
-from serving import Server, check, events, finish, long_model, same
+from serving import COMMAND, Server, check, events, finish, long_model, same, tiny_model
 
 SECONDS = float((sys.argv[1:] or [20])[0])
+STATE = (sys.argv[2:] or [None])[0]
 N_CLIENTS = 24
+N_FIXED = 3
+MODELS = ["alpha", "beta", "gamma"]
 MAY = (200, 429, 504)  # 504: a busy machine is slower than --queue-timeout
 SCHEMA = {"type": "json_schema", "schema": {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False}}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "boolean"}}}}}
+# Requests whose answers are always the same, and the member that has them.
+FIXED = {"/v1/completions": ({"prompt": "Once upon a time", "max_tokens": 12, "temperature": 0, "logprobs": 2}, "choices"),
+         "/v1/chat/completions": ({"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 40, "temperature": 0, "response_format": SCHEMA}, "choices"),
+         "/v1/embeddings": ({"input": ["a tree", "two small trees"]}, "data"),
+         "/v1/rerank": ({"query": "a tree", "documents": ["a house", "a forest"]}, "results")}
 lock, sums, wrong, counts = threading.Lock(), {"prompt": 0, "generation": 0}, [], {}
+answers, differing, waits = {}, [], []
 
 
 def note(kind, usage=None):
@@ -102,10 +117,29 @@ def look(s, rng):
     expect("look", r)
 
 
-def client(s, seed, end):
+def fixed(s, rng):
+    path = rng.choice(list(FIXED))
+    name = "ranker" if path == "/v1/rerank" else rng.choice(MODELS)
+    body, member = FIXED[path]
+    begin = time.monotonic()
+    r = s.post(path, {"model": name, **body})
+    if r.status == 200:
+        with lock:
+            waits.append(time.monotonic() - begin)
+            if answers.setdefault(f"{path} {name}", r.json[member]) != r.json[member]:
+                differing.append((path, name, r))
+        note("fixed")
+    else:
+        expect("fixed", r, MAY)
+
+
+MIXED = [text, text, stream, stream, schema, tools, embeddings, native, others, break_off, rubbish, look]
+
+
+def client(s, kinds, seed, end):
     rng = random.Random(seed)
     while time.monotonic() < end:
-        do = rng.choice([text, text, stream, stream, schema, tools, embeddings, native, others, break_off, rubbish, look])
+        do = rng.choice(kinds)
         try:
             do(s, rng)
         except (OSError, ValueError) as e:
@@ -113,26 +147,104 @@ def client(s, seed, end):
                 wrong.append((do.__name__, repr(e)))
 
 
-with Server("-c", "2048", "--chat-template", "chatml", "--tool-format", "hermes", "--spec", "ngram", "-q", model=long_model()) as server:
+def size(process):
+    """Resident bytes, open files and threads."""
+    with open(f"/proc/{process.pid}/status", encoding="ascii") as f:
+        status = dict(line.split(":", 1) for line in f)
+    return int(status["VmRSS"].split()[0]) << 10, len(os.listdir(f"/proc/{process.pid}/fd")), int(status["Threads"])
+
+
+def size_idle(s):
+    """Open files, and threads without the one of each model, while no connection is open."""
+    n_models, samples = s.metric("clef_models_loaded"), []
+    for _ in range(10):
+        time.sleep(0.02)
+        samples.append(size(s.process)[1:])
+    files, n_threads = min(samples)
+    return files, n_threads - n_models
+
+
+def train(folder):
+    """A training without end."""
+    source = os.environ["CLEF_SOURCE"]
+    return subprocess.Popen([*COMMAND, "train", os.path.join(folder, "alpha"), "--data", os.path.join(source, "README.md"), "-n", "1000000000", "-c", "64",
+                             "-b", "2", "--eval-every", "50", "--checkpoint-every", "100", "-q", "-o", os.path.join(folder, "trained")],
+                            env=dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0"), stdout=subprocess.DEVNULL)
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def join_state(figures):
+    """Adds the figures of this run to those of the file, and writes it again."""
+    before = {"runs": [], "answers": answers}
+    if os.path.exists(STATE):
+        with open(STATE, encoding="ascii") as f:
+            before = json.load(f)
+    same("answers are those of earlier runs", before["answers"], {**before["answers"], **answers})
+    state = {"runs": before["runs"] + [figures], "answers": {**answers, **before["answers"]}}
+    with open(STATE + ".new", "w", encoding="ascii") as f:
+        json.dump(state, f, indent=1)
+    os.replace(STATE + ".new", STATE)
+    print(f"{len(state['runs'])} runs: " + ", ".join(f"{sum(r[k] for r in state['runs'])} {k}" for k in ("seconds", "requests", "steps", "wrong", "differing")))
+
+
+def main(folder):
+    for i, name in enumerate(MODELS):
+        tiny_model(folder, name, i + 1)
+    subprocess.run([sys.executable, os.path.join(os.environ["CLEF_SOURCE"], "tests", "fixtures", "one_label.py"), os.path.join(folder, "ranker")], check=True)
+    common = ["--chat-template", "chatml", "-q"]
+    with (Server(*common, "-c", "2048", "--tool-format", "hermes", "--spec", "ngram", model=long_model()) as server,
+          Server(*common, "--repeatable", "--max-seqs", "4", "--memory", "120M", model=folder) as several, train(folder) as training):
+        soak(server, several, training, os.path.join(folder, "trained.train", "log.jsonl"))
+
+
+def soak(server, several, training, log):
+    processes = {"server": server.process, "several": several.process, "training": training}
+    for i in range(9): # the driver starts a thread at its first use
+        fixed(several, random.Random(i))
+    idle = [size_idle(s) for s in (server, several)]
     begin = time.monotonic()
-    threads = [threading.Thread(target=client, args=(server, i, begin + SECONDS)) for i in range(N_CLIENTS)]
+    threads = [threading.Thread(target=client, args=(server, MIXED, i, begin + SECONDS)) for i in range(N_CLIENTS)]
+    threads += [threading.Thread(target=client, args=(several, [fixed], i, begin + SECONDS)) for i in range(N_FIXED)]
     for t in threads:
         t.start()
-    memory = []
+    sizes = []
     while time.monotonic() < begin + SECONDS:
         time.sleep(min(5, SECONDS / 8))
-        memory.append((time.monotonic() - begin, server.metric("process_resident_memory_bytes")))
+        sizes.append((time.monotonic() - begin, {name: size(p) for name, p in processes.items()}))
     for t in threads:
         t.join()
     check("no reply was wrong", not wrong, wrong[:3])
-    check("all ended", server.until(server.idle, 60))
-    check("pages: used are cached", server.until(lambda: server.metric("clef_kv_pages_used") == server.metric("clef_kv_pages_cached")))
-    check("connections ended", server.until(lambda: server.metric("clef_connections") <= 1, 30))
+    check("fixed requests have the same answers", answers and not differing, differing[:3])
+    check("models were changed", several.metric("clef_model_unloads_total") > 0)
+    training.send_signal(signal.SIGINT)
+    check("training ends with a checkpoint", training.wait(300) in (0, 130), training.returncode)
+    for s in (server, several):
+        check("all ended", s.until(s.idle, 60))
+        check("pages: used are cached", s.until(lambda s=s: s.metric("clef_kv_pages_used") == s.metric("clef_kv_pages_cached")))
+        check("connections ended", s.until(lambda s=s: s.metric("clef_connections") <= 1, 30))
+        before = idle.pop(0)
+        check("files and threads are as many as before", s.until(lambda s=s, before=before: size_idle(s) == before, 30), (before, size_idle(s)))
     for name, total in sums.items():
         same(f"{name} tokens are those of the replies", total, int(server.metric(f"clef_{name}_tokens_total")))
-    print(counts, [f"{t:.0f} s: {m / 2 ** 20:.0f} MiB" for t, m in memory[:: max(1, len(memory) // 8)]])
-    if SECONDS >= 600: # before, caches fill
-        early = next(m for t, m in memory if t >= 300)
-        check("memory does not grow", memory[-1][1] < early * 1.02, (early, memory[-1]))
-    same("it ends with 0", 0, server.stop())
+    with open(log, encoding="utf-8") as f:
+        steps = sum('"event": "step"' in line for line in f)
+    tenth = max(1, len(waits) // 10)
+    figures = {"seconds": round(SECONDS), "requests": sum(counts.values()), "steps": steps, "wrong": len(wrong), "differing": len(differing), "counts": counts,
+               "loads": several.metric("clef_model_loads_total"), "wait_ms_first_last": [round(1000 * median(w)) for w in (waits[:tenth], waits[-tenth:])],
+               "sizes": {f"{t:.0f} s": {n: [v[0] >> 20, *v[1:]] for n, v in all_of.items()} for t, all_of in sizes[:: max(1, len(sizes) // 8)]}}
+    print(json.dumps(figures))
+    for name in processes if SECONDS >= 600 else ():  # before, caches fill
+        early, late = next(all_of[name] for t, all_of in sizes if t >= 300), sizes[-1][1][name]
+        check(f"memory of {name} does not grow", late[0] < early[0] * 1.02, (early, late))
+    if STATE:
+        join_state(figures)
+    for s in (server, several):
+        same("it ends with 0", 0, s.stop())
+
+
+with tempfile.TemporaryDirectory(prefix="clef-soak-") as tmp:
+    main(tmp)
 finish()
