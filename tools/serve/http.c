@@ -534,11 +534,11 @@ static struct MHD_Daemon *start_daemon(serve_http *http, serve_socket listening)
         MHD_OPTION_ARRAY, tls ? more : more + 2, MHD_OPTION_END);
 }
 
-serve_http *serve_http_start(serve_server *s, serve_socket *listening, int32_t n)
+int serve_http_start(serve_server *s, serve_socket *listening, int32_t n)
 {
-    serve_http *http = calloc(1, sizeof *http);
+    serve_http *http = s->http = calloc(1, sizeof *http);
     if (!http)
-        return NULL;
+        return cli_fail(CLI_FAILED, "serve: out of host memory");
     http->s = s;
     http->connections = serve_connections_create(s);
     const int ok = http->connections && read_tls(http);
@@ -550,11 +550,10 @@ serve_http *serve_http_start(serve_server *s, serve_socket *listening, int32_t n
         http->n_daemons++;
     }
     if (ok && http->n_daemons == n)
-        return http;
-    cli_fail(CLI_FAILED, s->o.tls_cert ? "serve: libmicrohttpd refuses to start with this certificate and key"
-                                       : "serve: libmicrohttpd refuses to start");
-    serve_http_stop(http);
-    return NULL;
+        return CLI_GO_ON;
+    return cli_fail(CLI_FAILED, s->o.tls_cert
+                                    ? "serve: libmicrohttpd refuses to start with this certificate and key"
+                                    : "serve: libmicrohttpd refuses to start");
 }
 
 void serve_http_stop(serve_http *http)

@@ -89,8 +89,9 @@ int serve_client_slow(serve_request *r);
 
 /** 1 if this build's libmicrohttpd can do TLS. */
 int serve_http_has_tls(void);
-/** Begins to answer on sockets. Those that it takes over become SERVE_NO_SOCKET. NULL after a message. */
-serve_http *serve_http_start(serve_server *s, serve_socket *listening, int32_t n);
+/** Begins to answer on sockets. Those that it takes over become SERVE_NO_SOCKET. Sets s->http before, since
+ *  requests read it; after a failure, too. CLI_GO_ON, or CLI_FAILED after a message. */
+int serve_http_start(serve_server *s, serve_socket *listening, int32_t n);
 /** Ends all connections, and waits for their threads. Accepts NULL. */
 void serve_http_stop(serve_http *http);
 int32_t serve_http_n_connections(serve_http *http);

@@ -133,11 +133,10 @@ static int run(serve_server *s, serve_socket *listening, int32_t n)
     if (!serve_signals_catch())
         return cli_fail(CLI_FAILED, "serve: cannot catch signals");
     int rc = serve_models_start(s->models);
+    if (rc == CLI_GO_ON)
+        rc = serve_http_start(s, listening, n);
     if (rc != CLI_GO_ON)
         return rc;
-    s->http = serve_http_start(s, listening, n);
-    if (!s->http)
-        return CLI_FAILED;
     cli_ranks_before_end(give_up, s);
     say_addresses(s);
     rc = wait_for_end(s);
