@@ -505,7 +505,7 @@ static int read_tls(serve_http *http)
         rc = cli_read_file(o->tls_cert, &http->cert, &n);
     if (rc == CLI_GO_ON && o->tls_key)
         rc = cli_read_file(o->tls_key, &http->key, &n);
-    return rc == CLI_GO_ON;
+    return rc;
 }
 
 int serve_http_has_tls(void)
@@ -537,23 +537,21 @@ static struct MHD_Daemon *start_daemon(serve_http *http, serve_socket listening)
 int serve_http_start(serve_server *s, serve_socket *listening, int32_t n)
 {
     serve_http *http = s->http = calloc(1, sizeof *http);
-    if (!http)
+    if (http)
+        *http = (serve_http){.s = s, .connections = serve_connections_create(s)};
+    if (!http || !http->connections)
         return cli_fail(CLI_FAILED, "serve: out of host memory");
-    http->s = s;
-    http->connections = serve_connections_create(s);
-    const int ok = http->connections && read_tls(http);
-    for (int32_t i = 0; i < n && ok; i++) {
+    const int rc = read_tls(http);
+    for (int32_t i = 0; i < n && rc == CLI_GO_ON; i++) {
         http->daemons[i] = start_daemon(http, listening[i]);
         if (!http->daemons[i])
-            break;
+            return cli_fail(CLI_FAILED, s->o.tls_cert ? "serve: libmicrohttpd refuses to start with this "
+                                                        "certificate and key"
+                                                      : "serve: libmicrohttpd refuses to start");
         listening[i] = SERVE_NO_SOCKET;
         http->n_daemons++;
     }
-    if (ok && http->n_daemons == n)
-        return CLI_GO_ON;
-    return cli_fail(CLI_FAILED, s->o.tls_cert
-                                    ? "serve: libmicrohttpd refuses to start with this certificate and key"
-                                    : "serve: libmicrohttpd refuses to start");
+    return rc;
 }
 
 void serve_http_stop(serve_http *http)
