@@ -151,7 +151,8 @@ def main():
                "- commands: " + ", ".join(f"[{c}](commands/{c}.md)" for c in commands) + "\n"
                "- the C API: " + ", ".join(f"[{h}.h](c/{h}.md)" for h in headers) + "\n"
                "- [environment variables](../environment.md), [the text form of graphs](../graph-format.md)\n")
-    shutil.copy(ROOT / "packaging/site/site.css", site.pages)
+    for name in ("site.css", "site.js"):
+        shutil.copy(ROOT / "packaging/site" / name, site.pages)
     nav = (ROOT / "packaging/site/mkdocs.yml").read_text()
     entry = "          - {0}: {1}\n".format
     nav = nav.replace("COMMANDS\n", "      - Ops: reference/ops.md\n      - Number formats: reference/formats.md\n      - The server: reference/server.md\n"

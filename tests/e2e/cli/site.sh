@@ -1,6 +1,7 @@
 # tools/site: a page for each command, op, format and header, links that lead somewhere, and an index for the search. Where MkDocs cannot be
 # had, the pages are written and their links checked, and no more.
 . "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../browser.sh"
 pages=$CLEF_SOURCE/build-site/pages
 made=1
 if timeout 300 "$CLEF_SOURCE/tools/site" >"$tmp/log" 2>&1; then
@@ -28,4 +29,6 @@ html=$CLEF_SOURCE/build-site/html
 same "a page for each" "$(find "$pages" -name '*.md' | wc -l)" "$(find "$html" -name '*.html' ! -name 404.html | wc -l)"
 check "the search knows the ops" grep -q "reference/ops.html" "$html/search/search_index.json"
 empty "nothing is loaded from elsewhere" "$(grep -rhoE '<(script|link|img)[^>]*(src|href)="?(https?:)?//[^" >]*' "$html" --include=*.html | grep -v 'rel="\?canonical' | sort -u | head -3)"
+[ -n "$browser" ] || { echo "skipped: the pages in a browser: no chromium here"; finish; }
+for page in index python reference/c/onnx; do usable "$page" "$html/$page.html"; done
 finish

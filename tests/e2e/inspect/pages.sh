@@ -1,7 +1,7 @@
 # The HTML pages in a headless Chromium: they open fast, ask for nothing, say nothing on the console, and do what is clicked.
 . "$(dirname "$0")/../lib.sh"
-browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || skip "no chromium here"
-export HOME=$tmp
+. "$(dirname "$0")/../browser.sh"
+[ -n "$browser" ] || skip "no chromium here"
 
 # in_page NAME PAGE: runs the script of stdin in the page and prints what it hands to say(); any error, console line or request is a failure.
 in_page() {
@@ -29,8 +29,7 @@ document.getElementById("said").textContent = said.join("|");
 </script></body></html>
 END
   } >"$page"
-  timeout 600 "$browser" --headless=new --no-sandbox --disable-gpu --user-data-dir="$tmp/chromium" --enable-logging=stderr --window-size=1400,900 \
-    --virtual-time-budget=3000 --dump-dom "file://$page" >"$tmp/dom" 2>"$tmp/console"
+  opened "$page" >"$tmp/dom"
   if grep -q "CONSOLE" "$tmp/console"; then fail "$1: the console is empty"; grep "CONSOLE" "$tmp/console" | head -3; else ok "$1: the console is empty"; fi
   said=$(sed -n 's/.*<pre id="said">//; t p; b; :p; s|</pre>.*||; p' "$tmp/dom" | sed 's/&gt;/>/g; s/&lt;/</g; s/&amp;/\&/g')
 }
@@ -83,6 +82,7 @@ END
 layers=$("$CLEF" graph --format dot | grep -c cluster)
 same "graph page: fold, search, click, overlay, zoom, keys" \
   "opened|$layers|$layers|true|1|true|0|true|true|true|true|true|true|true|true|true|true|requests 0" "$said"
+usable "graph page" "$tmp/graph.html" 'open.add("layer0"); $("search").value = "add"; search("add"); choose(items[9].key); overlay = "flops"; draw(true);'
 
 # ---- attention --------------------------------------------------------------------------------------------------------------------------
 check "attention page" "$CLEF" attention -p "Once upon a time </script>" -q -o "$tmp/attention.html"
@@ -107,6 +107,7 @@ key(small[1], "Enter");
 say(document.activeElement === small[1] && small[1].classList.contains("chosen") && named());
 END
 same "attention page: maps, masks, enlarge, hover, keys" "opened|true|true|true|true|true|true|true|requests 0" "$said"
+usable "attention page" "$tmp/attention.html"
 
 check "attention page of a picture" "$CLEF" attention "$CLEF_SOURCE/tests/fixtures/tiny-vit" --image "$CLEF_SOURCE/tests/fixtures/pictures/harsh.ppm" \
   -q -o "$tmp/attention.html"
@@ -126,6 +127,7 @@ click(maps[0]);
 say(map === data.maps[0] && head === map.heads[0] && $("layer").value === "0");
 END
 same "attention page of a picture: maps, weights, click, hover, keys, another head" "opened|true|true|true|true|patch 1,0|true|requests 0" "$said"
+usable "attention page of a picture" "$tmp/attention.html"
 
 # ---- logits -----------------------------------------------------------------------------------------------------------------------------
 check "logits page" "$CLEF" logits -p "Once upon a time" --top 7 -q -o "$tmp/logits.html"
@@ -144,6 +146,7 @@ key(spans[spans.length - 1], "Enter");
 say(spans[spans.length - 1].classList.contains("chosen") && named());
 END
 same "logits page: colours, click, hover, keys" "opened|true|true|7|true|true|true|requests 0" "$said"
+usable "logits page" "$tmp/logits.html"
 
 # ---- NaN --------------------------------------------------------------------------------------------------------------------------------
 nan_model "$tmp/nan"
@@ -176,6 +179,7 @@ say($("tip").textContent.includes(part.arena[0].name));
 say(document.body.textContent.includes(bytes(part.arena_bytes)));
 END
 same "plan page: boxes, hover" "opened|true|true|true|requests 0" "$said"
+usable "plan page" "$tmp/plan.html"
 
 # ---- time -------------------------------------------------------------------------------------------------------------------------------
 check "trace page" "$CLEF" run -p "Once upon a time" -n 4 -q --trace "$tmp/trace.html"
@@ -193,6 +197,12 @@ document.querySelector("rect.e").dispatchEvent(new PointerEvent("pointermove", {
 say($("tip").textContent.includes(" us"));
 END
 same "trace page: steps, joins, zoom, hover" "opened|true|true|true|true|true|true|requests 0" "$said"
+usable "trace page" "$tmp/trace.html"
+
+# ---- the server's page ------------------------------------------------------------------------------------------------------------------
+cp "$CLEF_SOURCE/tools/pages/chat.html" "$tmp/chat.html"
+usable "chat page" "$tmp/chat.html" 'at("gear").click(); addTurn("user", "Who?"); const turn = addTurn("assistant", ""), me = { token: "I", logprob: -1 };
+  addToken(turn.querySelector(".text"), { ...me, top: [me] }); takeReasoning({ turn, text: turn.lastChild }, "Hm."); addError(turn, "stopped");'
 
 # ---- 32 layers -------------------------------------------------------------------------------------------------------------------------
 {
