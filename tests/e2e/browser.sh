@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by tests that look at pages in a headless Chromium, after lib.sh. $browser is empty where none is installed.
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || browser=
-axe=$("$CLEF_SOURCE/tools/oracles" --there axe) || axe=
+axe=$(oracle axe) || axe=
 
 # opened PAGE [FLAG...]: what a page becomes.
 opened() {

@@ -293,26 +293,28 @@ static clef_status choose_ranks(graph_job *job, clef_graph **graph, clef_error *
     return CLEF_OK;
 }
 
-/* A diff is text, of graphs with their own bounds. */
+/* A diff is text or a page, of graphs with their own bounds. */
 static int run_diff(const graph_options *o, char **args)
 {
-    const char *extra = o->format > 0         ? "--format"
-                        : o->symbols          ? "--symbols"
-                        : o->expand.n         ? "--expand"
-                        : o->profile          ? "--profile"
-                        : o->beside           ? "--weights"
-                        : o->no_cache         ? "--no-cache"
-                        : o->compile.no_proof ? "--no-proof"
-                        : o->model            ? "--model"
-                        : o->device           ? "--use-device"
-                        : o->ranks.rank       ? "--rank"
-                        : o->ranks.width      ? "--tp"
-                        : o->ranks.stages     ? "--pp"
-                                              : NULL;
+    const char *end = o->out ? strrchr(o->out, '.') : NULL;
+    const int page = o->format == HTML_FORMAT || (o->format < 0 && end && strcmp(end, ".html") == 0);
+    const char *extra = o->format > 0 && !page ? "a --format other than text and html"
+                        : o->symbols           ? "--symbols"
+                        : o->expand.n          ? "--expand"
+                        : o->profile           ? "--profile"
+                        : o->beside            ? "--weights"
+                        : o->no_cache          ? "--no-cache"
+                        : o->compile.no_proof  ? "--no-proof"
+                        : o->model             ? "--model"
+                        : o->device            ? "--use-device"
+                        : o->ranks.rank        ? "--rank"
+                        : o->ranks.width       ? "--tp"
+                        : o->ranks.stages      ? "--pp"
+                                               : NULL;
     const cli_graph_source source = source_of(o);
     if (extra)
         return cli_fail(CLI_USAGE, "graph diff: does not take %s", extra);
-    return cli_graph_diff(&source, args[1], args[2], o->out);
+    return cli_graph_diff(&source, args[1], args[2], o->out, page);
 }
 
 static int graph_run(const void *options, int32_t n_args, char **args)
@@ -361,8 +363,9 @@ const cli_command cli_command_graph = {
              "attention_mask, position_ids, past_key_values.N.key and .value; logits, present.N.key and "
              ".value. Sequences and lengths are free. docs/graph-format.md lists them all.\n\n"
              "`clef graph diff A B` shows which nodes were added (+), removed (-) and changed (< >) between "
-             "two models, graph files or passes (MODEL@build, MODEL@fuse). Its exit code is 0 when the "
-             "graphs are equal. It accepts --after, -o and the flags that build a graph.\n\n"
+             "two models, graph files or passes (MODEL@build, MODEL@fuse); with -o FILE.html as a page. "
+             "Its exit code is 0 when the graphs are equal. It accepts --after, -o and the flags that build "
+             "a graph.\n\n"
              "  clef graph --format dot | dot -Tsvg > graph.svg\n  clef graph model.gguf -o graph.html\n",
     .options = graph_option_table,
     .first = "model format after out tap ctx-size symbols expand profile train weights part device",

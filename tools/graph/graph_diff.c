@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/cli/output.h"
+#include "tools/graph/graph_page.h"
 
 /* The pass after the last @, NULL if there is no pass of that name. */
 static const char *pass_of(const char *spec)
@@ -43,6 +44,7 @@ static clef_status open_one(const cli_graph_source *source, const char *spec, cl
 typedef struct two_graphs {
     clef_graph *a, *b;
     clef_graph_difference d;
+    const char *title;
 } two_graphs;
 
 static int is_same(const clef_graph_difference *d)
@@ -60,15 +62,23 @@ static clef_status write_diff(void *user, FILE *to, clef_error *err)
     return status;
 }
 
-int cli_graph_diff(const cli_graph_source *source, const char *a, const char *b, const char *out)
+static clef_status write_page(void *user, FILE *to, clef_error *err)
+{
+    two_graphs *g = user;
+    return cli_graph_diff_page(g->a, g->b, &g->d, g->title, to, err);
+}
+
+int cli_graph_diff(const cli_graph_source *source, const char *a, const char *b, const char *out, int page)
 {
     clef_error err = {0};
-    two_graphs g = {0};
+    char title[512];
+    snprintf(title, sizeof title, "%s to %s", cli_title_of(a), cli_title_of(b));
+    two_graphs g = {.title = title};
     clef_status status = open_one(source, a, &g.a, &err);
     if (status == CLEF_OK)
         status = open_one(source, b, &g.b, &err);
     if (status == CLEF_OK)
-        status = cli_output(out, write_diff, &g, &err);
+        status = cli_output(out, page ? write_page : write_diff, &g, &err);
     clef_graph_destroy(g.a);
     clef_graph_destroy(g.b);
     if (status != CLEF_OK)

@@ -8,5 +8,8 @@
  *  is then its plan's own. */
 clef_status cli_graph_page(const clef_graph *graph, const cli_graph_profile *profile, const char *title,
                            FILE *to, clef_error *err);
+/** Writes the page of two graphs: b, with what differs from a marked in it, and counted in *difference. */
+clef_status cli_graph_diff_page(const clef_graph *a, const clef_graph *b, clef_graph_difference *difference,
+                                const char *title, FILE *to, clef_error *err);
 
 #endif

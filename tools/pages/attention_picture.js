@@ -82,7 +82,7 @@ function facts(most) {
   const ends = el("div", { id: "ends" });
   ends.append(el("span", {}, "0"), el("span", {}, most.toPrecision(3)));
   box.append(table, legend, ends, el("p", { class: "soft" }, "Click a patch of the picture: it then looks. Click it again, and the first choice is back. "
-    + "Arrow keys move it. The brightest colour is the head's own largest weight. Click a small picture to see that head."));
+    + "Arrow keys move it; with Shift they read the weights. The brightest colour is the head's own largest weight. Click a small picture to see that head."));
 }
 
 function showLarge() {
@@ -146,10 +146,19 @@ $("over").addEventListener("pointermove", e => {
   tip(e, i < 0 ? "" : `${data.tokens[i + special]}: ${number(Number.isNaN(shown.list[i]) ? null : shown.list[i], x => x.toPrecision(3))}`);
 });
 $("over").addEventListener("pointerleave", e => tip(e));
+let read = 0; // the patch whose weight the keys show
+$("over").addEventListener("blur", e => tip(e));
 $("over").addEventListener("keydown", e => {
   const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[e.key], i = query - special + by;
   if (!by) return;
   e.preventDefault();
+  if (e.shiftKey) {
+    const r = $("over").getBoundingClientRect();
+    if (read + by >= 0 && read + by < rows * columns) read += by;
+    return $("over").dispatchEvent(new PointerEvent("pointermove", {
+      clientX: r.left + (read % columns + .5) / columns * data.covered_x * r.width,
+      clientY: r.top + (Math.floor(read / columns) + .5) / rows * data.covered_y * r.height }));
+  }
   look(query < special ? special + Math.floor(rows / 2) * columns + Math.floor(columns / 2) : i >= 0 && i < rows * columns ? special + i : query);
 });
 $("layer").addEventListener("change", e => { const m = data.maps[e.target.value]; choose(m, m.heads.find(h => h.head === head.head) || m.heads[0]); });

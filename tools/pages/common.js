@@ -78,28 +78,38 @@ function drawingKeys(svg, move, zoom, fit) {
     k.preventDefault();
   });
 }
-// Drag to pan, wheel to zoom about the pointer. Returns {look(x, y, scale), fit(box)}.
+// Drag to pan, wheel or two fingers to zoom about the pointer. Returns {look(x, y, scale), fit(box)}.
 function panZoom(svg, group) {
-  let x = 0, y = 0, k = 1, from = null;
+  let x = 0, y = 0, k = 1;
+  const fingers = new Map(); // where each pointer was that is down
   const apply = () => group.setAttribute("transform", `translate(${x},${y}) scale(${k})`);
-  svg.addEventListener("wheel", e => {
-    e.preventDefault();
-    const r = svg.getBoundingClientRect(), f = Math.exp(-e.deltaY * 0.0015), n = Math.max(0.02, Math.min(8, k * f));
-    x = e.clientX - r.left - (e.clientX - r.left - x) * n / k;
-    y = e.clientY - r.top - (e.clientY - r.top - y) * n / k;
-    k = n;
-    apply();
-  }, { passive: false });
-  svg.addEventListener("pointerdown", e => { from = [e.clientX - x, e.clientY - y]; });
-  addEventListener("pointermove", e => { if (from && e.buttons) { x = e.clientX - from[0]; y = e.clientY - from[1]; apply(); } });
-  addEventListener("pointerup", () => { from = null; });
-  const zoom = f => {
-    const n = Math.max(0.02, Math.min(8, k * f)), w = svg.clientWidth / 2, h = svg.clientHeight / 2;
+  const zoomAt = (f, clientX, clientY) => {
+    const n = Math.max(0.02, Math.min(8, k * f)), r = svg.getBoundingClientRect(), w = clientX - r.left, h = clientY - r.top;
     x = w - (w - x) * n / k;
     y = h - (h - y) * n / k;
     k = n;
     apply();
   };
+  const zoom = f => {
+    const r = svg.getBoundingClientRect();
+    zoomAt(f, r.left + svg.clientWidth / 2, r.top + svg.clientHeight / 2);
+  };
+  svg.addEventListener("wheel", e => {
+    e.preventDefault();
+    zoomAt(Math.exp(-e.deltaY * 0.0015), e.clientX, e.clientY);
+  }, { passive: false });
+  svg.addEventListener("pointerdown", e => fingers.set(e.pointerId, e));
+  addEventListener("pointermove", e => {
+    const was = fingers.get(e.pointerId), other = [...fingers.values()].find(f => f !== was);
+    if (!was || !e.buttons) return;
+    fingers.set(e.pointerId, e);
+    x += e.clientX - was.clientX;
+    y += e.clientY - was.clientY;
+    const apart = f => Math.max(1, Math.hypot(f.clientX - other.clientX, f.clientY - other.clientY));
+    if (other) zoomAt(apart(e) / apart(was), e.clientX, e.clientY);
+    else apply();
+  });
+  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, e => fingers.delete(e.pointerId));
   drawingKeys(svg, (dx, dy) => { x += dx; y += dy; apply(); }, zoom);
   return {
     zoom,

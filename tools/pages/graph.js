@@ -1,5 +1,20 @@
 // The graph: values as boxes, layers folded or as boxes of their nodes; laid out in rows by the longest path from the inputs.
-const values = data.graph.values, byName = new Map(values.map((v, i) => [v.name, i]));
+const values = data.graph.values;
+// Two graphs in one: the later, with what it lost. Lines of the difference begin with + added, - removed, < before and > after.
+const changes = (data.difference || "").split("\n").filter(l => /^[-+<>]/.test(l)), marks = new Map(), lost = new Map(), was = new Map();
+changes.forEach((line, i) => {
+  const m = /^(.) (?!(?:symbol|output) (?!=))(?:(?:input|weight|state|const) (?!=))?("(?:[^"\\]|\\.)*"|\S+)/.exec(line);
+  if (!m) return;
+  const name = m[2][0] === '"' ? JSON.parse(m[2]) : m[2];
+  if (m[1] === "-") lost.set(name, name);
+  else if (m[1] !== "<") marks.set(name, m[1] === "+" ? "added" : "changed");
+  if (m[1] === ">") was.set(name, changes[i - 1].slice(2));
+});
+values.forEach(v => { v.mark = marks.get(v.name) || ""; if (lost.has(v.name)) lost.set(v.name, v.name + " (before)"); });
+const kept = new Set(values.map(v => v.name)), before = n => lost.get(n) || (kept.has(n) ? n : null);
+for (const v of data.before ? data.before.values : [])
+  if (lost.has(v.name)) values.push({ ...v, name: before(v.name), inputs: v.inputs && v.inputs.map(before), mark: "removed" });
+const byName = new Map(values.map((v, i) => [v.name, i]));
 const users = values.map(() => []), launches = new Map();
 values.forEach((v, i) => {
   v.i = i;
@@ -34,7 +49,8 @@ const overlays = { none: ["none", () => 0, () => ""], flops: ["operations", v =>
 if (data.launches) overlays.time = ["device time", v => v.us, x => x.toFixed(1) + " us"];
 for (const k in overlays) $("overlay").append(el("option", { value: k }, overlays[k][0]));
 const open = new Set(layers.length > 1 || values.length > 150 ? [] : layers);
-let chosen = null, hits = new Set(), items = [], place = new Map(), overlay = "none";
+let chosen = null, hits = new Set(), items = [], rows = [], edges = [], place = new Map(), overlay = "none";
+let start = null, onPath = new Set(); // where paths begin, and what lies on those to the chosen value
 const svg = $("canvas"), view = $("view"), pan = panZoom(svg, view);
 
 // What stands for a value now: its own box, or its layer's.
@@ -62,6 +78,7 @@ function collect() {
       }
   for (const o of data.graph.outputs) {
     const s = place.get(itemOf(values[byName.get(o.value)]));
+    if (!s) continue; // of a weight, which is not drawn
     const it = { key: "out " + o.name, output: o, of: [], from: new Set([s]), to: new Set(), row: 0 };
     s.to.add(it);
     items.push(it);
@@ -73,11 +90,12 @@ function labels(it) {
   if (it.output) return [it.output.name, "output"];
   const v = it.of[0];
   if (typeof it.key === "string") {
-    const nodes = it.of.filter(u => u.op).length;
-    return [title(v.layer), nodes + " nodes"];
+    const nodes = it.of.filter(u => u.op).length, n = m => it.of.filter(u => u.mark === m).length;
+    const differs = ["added", "removed", "changed"].filter(n).map(m => n(m) + " " + m).join(", ");
+    return [title(v.layer), nodes + " nodes", differs].filter(Boolean);
   }
   const name = v.name.slice(v.prefix);
-  return [v.op || v.kind, name, v.dtype + " [" + v.shape.join(", ") + "]"];
+  return [v.op || v.kind, name, v.dtype + " [" + v.shape.join(", ") + "]", v.mark].filter(Boolean);
 }
 
 // Rows: the longest path from what has no input; leaves go down to just above their first user. Columns: by the middle of the neighbours.
@@ -93,7 +111,7 @@ function layout() {
   items.forEach(it => { if (!it.state) visit(it); });
   for (const it of items)
     if (!it.from.size && it.to.size) it.row = Math.max(0, Math.min(...[...it.to].map(t => t.row)) - 1);
-  const rows = [];
+  rows = [];
   for (const it of items) {
     it.text = labels(it);
     it.w = Math.max(70, 6.3 * Math.max(...it.text.map(t => t.length)) + 16);
@@ -133,7 +151,7 @@ function layout() {
 // A curve; where boxes are in the way it goes past them: on the left from inputs, else on the right.
 function route(s, it) {
   const y0 = s.y + s.h, y1 = it.y, bend = Math.max(12, Math.abs(y1 - y0) / 2);
-  const between = items.filter(o => o.row > s.row && o.row < it.row);
+  const between = rows.slice(s.row + 1, it.row).flat().filter(Boolean);
   const hit = between.some(o => Math.abs(s.x + (it.x - s.x) * (o.y + o.h / 2 - y0) / (y1 - y0) - o.x) < o.w / 2 + 4);
   if (!hit) return `M${s.x},${y0}C${s.x},${y0 + bend} ${it.x},${y1 - bend} ${it.x},${y1}`;
   const left = s.of.length && !s.from.size;
@@ -152,14 +170,11 @@ function drawItem(it) {
   else g.classList.add(v.op ? (/matmul|attention/.test(v.op) ? "matmul" : /^(reshape|permute|slice)$/.test(v.op) ? "view" : "op") : v.kind);
   g.dataset.key = it.key;
   const r = el("rect", { width: it.w, height: it.h, rx: folded ? 8 : 4 });
-  if (overlay !== "none" && it.of.length) {
-    r.style.fill = heat(Math.sqrt(cost(it) / drawItem.most));
-    g.classList.add("coloured");
-  }
+  const differs = new Set(it.of.map(u => u.mark).filter(Boolean));
+  if (differs.size) g.classList.add(differs.size > 1 ? "changed" : [...differs][0]);
   g.append(r);
   it.text.forEach((t, i) => g.append(el("text", { x: it.w / 2, y: 17 + 14 * i, class: i ? "more" : "name" }, t)));
-  if (it.of.some(u => hits.has(u.i))) g.classList.add("hit");
-  if (chosen === it.key) g.classList.add("chosen");
+  it.box = g;
   g.setAttribute("tabindex", -1);
   g.setAttribute("role", "button");
   g.setAttribute("aria-label", it.text.join(", ") + (folded ? ", folded" : ""));
@@ -219,22 +234,32 @@ function drawBoxes(out) {
   }
 }
 
+// What may change without another layout: what is found, chosen and on a path, and the colours of costs.
+function look() {
+  const most = Math.max(1e-30, ...items.map(cost)), coloured = it => overlay !== "none" && it.of.length > 0;
+  for (const it of items) {
+    it.lit = it.of.some(u => onPath.has(u.i));
+    it.box.classList.toggle("hit", it.of.some(u => hits.has(u.i)));
+    it.box.classList.toggle("chosen", chosen === it.key);
+    it.box.classList.toggle("path", it.lit);
+    it.box.classList.toggle("coloured", coloured(it));
+    it.box.firstChild.style.fill = coloured(it) ? heat(Math.sqrt(cost(it) / most)) : "";
+  }
+  for (const [e, s, it] of edges) e.classList.toggle("lit", onPath.size ? s.lit && it.lit : chosen === it.key || chosen === s.key);
+  const old = view.querySelector('.node[tabindex="0"]'), stop = place.get(chosen) || items[0];
+  if (old) old.tabIndex = -1;
+  if (stop) stop.box.tabIndex = 0;
+}
+
 function draw(fit) {
   collect();
   const size = layout();
-  drawItem.most = Math.max(1e-30, ...items.map(cost));
   const focused = document.activeElement && document.activeElement.closest(".node"), key = focused && focused.dataset.key;
   view.textContent = "";
   drawBoxes(view);
-  for (const it of items)
-    for (const s of it.from) {
-      const e = el("path", { class: "edge", d: route(s, it) });
-      if (chosen === it.key || chosen === s.key) e.classList.add("lit");
-      view.append(e);
-    }
-  for (const it of items) view.append(drawItem(it));
-  const first = view.querySelector(".node.chosen") || view.querySelector(".node");
-  if (first) first.tabIndex = 0;
+  edges = items.flatMap(it => [...it.from].map(s => [el("path", { class: "edge", d: route(s, it) }), s, it]));
+  view.append(...edges.map(([e]) => e), ...items.map(drawItem));
+  look();
   if (key && nodeOf(key)) nodeOf(key).focus({ preventScroll: true });
   if (fit) pan.fit(size.w, size.h);
 }
@@ -249,7 +274,10 @@ function link(name, text) {
 function show(name) {
   const v = values[byName.get(name)];
   if (!v) return;
-  if (v.layer) open.add(v.layer);
+  if (v.layer && !open.has(v.layer)) {
+    open.add(v.layer);
+    draw();
+  }
   const key = v.drawn ? itemOf(v) : users[v.i].length ? itemOf(values[users[v.i][0]]) : null;
   choose(key, v);
   const it = place.get(key);
@@ -281,7 +309,8 @@ function describe(v) {
   const side = $("side"), t = el("table");
   side.textContent = "";
   side.append(el("h2", {}, v.name));
-  row(t, "is", v.op || v.kind);
+  row(t, "is", v.op || v.kind, v.mark ? ", " + v.mark : "");
+  if (was.has(v.name)) row(t, "was", el("code", {}, was.get(v.name)));
   row(t, "type", el("code", {}, type(v)));
   if (v.op) row(t, "formula", el("code", {}, data.formulas[v.op] || ""));
   const attrs = Object.entries(v.attributes || {});
@@ -299,6 +328,30 @@ function describe(v) {
       l.us.toFixed(1) + " us")));
   }
   side.append(t);
+  if (v.drawn) describePaths(v);
+}
+
+// All that can be reached from a value, each with the one that it was first reached from.
+function reached(i, next) {
+  const found = new Map([[i, null]]);
+  for (const at of found.keys()) for (const n of next(at)) if (!found.has(n)) found.set(n, at);
+  return found;
+}
+
+// Paths lead from the value that a button names to the one that is chosen, along the edges.
+function describePaths(v) {
+  const side = $("side"), b = el("button", { id: "start" }, "paths from here");
+  b.addEventListener("click", () => { start = v.i; onPath = new Set(); look(); describe(v); $("start").focus(); });
+  side.append(b);
+  if (start === null) return;
+  if (start === v.i) return side.append(el("p", { class: "soft" }, "Choose where the paths end."));
+  const back = i => (values[i].inputs || []).filter(n => n !== null).map(n => byName.get(n));
+  const down = reached(start, i => users[i]), up = reached(v.i, back), shortest = [];
+  onPath = new Set([...down.keys()].filter(i => up.has(i)));
+  look();
+  for (let i = onPath.size ? v.i : null; i !== null; i = down.get(i)) shortest.unshift(values[i].name);
+  side.append(el("h2", {}, onPath.size ? `${onPath.size} values on paths from ${values[start].name}; the shortest path:` : `no path from ${values[start].name}`),
+    list(shortest.slice(0, 500)));
 }
 
 function describeLayer(it) {
@@ -325,7 +378,8 @@ const binding = () => data.graph.symbols.length ? "at " + data.graph.symbols.map
 
 function choose(key, value) {
   chosen = key;
-  draw();
+  onPath = new Set();
+  look();
   const it = place.get(key);
   if (value) describe(value);
   else if (it && it.output) show(it.output.value);
@@ -338,9 +392,9 @@ function search(text) {
   hits = new Set();
   if (words.length)
     for (const v of values)
-      if (words.every(w => v.name.toLowerCase().includes(w) || (v.op || v.kind).includes(w) ||
+      if (words.every(w => v.name.toLowerCase().includes(w) || (v.op || v.kind).includes(w) || v.mark === w ||
         (v.inputs || []).some(n => n !== null && values[byName.get(n)].kind === "weight" && n.toLowerCase().includes(w)))) hits.add(v.i);
-  draw();
+  look();
   side.textContent = "";
   if (!words.length) return;
   side.append(el("h2", {}, hits.size + " found"));
@@ -365,9 +419,19 @@ $("unfold").addEventListener("click", unfoldAll);
 $("in").addEventListener("click", () => pan.zoom(1.25));
 $("out").addEventListener("click", () => pan.zoom(0.8));
 $("fit").addEventListener("click", () => draw(true));
-$("overlay").addEventListener("change", e => { overlay = e.target.value; draw(); });
+$("overlay").addEventListener("change", e => { overlay = e.target.value; look(); });
 $("about").textContent = [layers.length + " layers", values.filter(v => v.op).length + " nodes", binding(), data.device].filter(Boolean).join(" · ");
 draw(true);
-$("side").append(el("h2", {}, "What to do here"), el("p", { class: "soft" },
-  "Drag to move, wheel to zoom. Click a box for its shapes, formula, weights and cost; double-click a layer to unfold it; click a layer's name to fold it."), el("p", { class: "soft" },
+function listChanges() {
+  const of = m => values.filter(v => v.mark === m), rest = changes.filter(l => /^. (symbol|output) /.test(l));
+  const parts = ["added", "removed", "changed"].map(m => [m, of(m)]).filter(([, vs]) => vs.length);
+  $("side").replaceChildren(...parts.flatMap(([m, vs]) => [el("h2", {}, vs.length + " " + m), list(vs.slice(0, 500).map(v => v.name))]),
+    ...rest.map(l => el("div", {}, l)), ...(changes.length ? [] : [el("h2", {}, "The graphs are equal")]));
+}
+$("changes").hidden = !data.before;
+$("changes").addEventListener("click", listChanges);
+if (data.before) listChanges();
+else $("side").append(el("h2", {}, "What to do here"), el("p", { class: "soft" },
+  "Drag to move, wheel to zoom. Click a box for its shapes, formula, weights and cost; double-click a layer to unfold it; click a layer's name to fold it. " +
+  "The paths between two values: choose one, press its button, choose the other."), el("p", { class: "soft" },
   "Keys: Tab goes to the graph, whose arrows move it and whose + and - zoom; once more, to a box. There arrows follow the edges, Enter shows, Space folds and unfolds."));

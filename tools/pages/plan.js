@@ -13,7 +13,7 @@ for (const part of data.parts) {
     table.append(tr);
   }
   section.append(table, el("p", { class: "soft" }, `The arena: ${bytes(part.unshared_bytes)} without sharing; at most ${bytes(part.live_peak_bytes)} ` +
-    `live at once, at ${part.peak_at}; ${bytes(part.arena_bytes - part.live_peak_bytes)} are waste. Drag to move, wheel to zoom.`));
+    `live at once, at ${part.peak_at}; ${bytes(part.arena_bytes - part.live_peak_bytes)} are waste. Drag or arrow keys move it; the wheel, + and - zoom; Tab goes on to its values.`));
   const from = Math.min(...part.arena.map(t => t.first)), n = part.values - from, W = 1000, H = 380, svg = el("svg"), g = el("g");
   svg.append(g);
   section.append(svg);

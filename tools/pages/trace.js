@@ -63,10 +63,13 @@ function zoom(factor, at) {
   from = t - at / scale;
   draw();
 }
+const zoomMiddle = factor => zoom(factor, (svg.clientWidth - 90) / 2);
+$("in").addEventListener("click", () => zoomMiddle(1.25));
+$("out").addEventListener("click", () => zoomMiddle(0.8));
 svg.addEventListener("wheel", e => {
   e.preventDefault();
   zoom(Math.exp(-e.deltaY * 0.0015), e.clientX - svg.getBoundingClientRect().left - 90);
 }, { passive: false });
-drawingKeys(svg, dx => { from -= dx / scale; draw(); }, factor => zoom(factor, (svg.clientWidth - 90) / 2), fit);
+drawingKeys(svg, dx => { from -= dx / scale; draw(); }, zoomMiddle, fit);
 svg.addEventListener("pointermove", e => { if (e.buttons) { from -= e.movementX / scale; draw(); } });
 fit();

@@ -78,11 +78,40 @@ say(at() === node("layer 1") && $("side").textContent.includes("unfold"));
 const shown = $("view").getAttribute("transform");
 key($("canvas"), "+");
 say($("view").getAttribute("transform") !== shown && named());
+// Paths between two values; choosing lays nothing out anew.
+const boxes = [...document.querySelectorAll(".node")];
+choose(byName.get("input_ids"));
+click($("start"));
+choose(byName.get("logits"));
+say([...document.querySelectorAll(".node.path")].filter(n => n.matches(".layer")).length === layers.length && boxes.every(n => n.isConnected));
+say(/paths from input_ids/.test($("side").textContent) && !onPath.has(byName.get("pos")));
+// Two fingers zoom.
+const finger = (type, pointerId, clientX) => $("canvas").dispatchEvent(new PointerEvent(type, { bubbles: true, pointerId, clientX, clientY: 300, buttons: 1 }));
+const scale = pan.state().k;
+finger("pointerdown", 1, 300);
+finger("pointerdown", 2, 400);
+finger("pointermove", 2, 450);
+say(Math.abs(pan.state().k / scale - 1.5) < 0.01);
 END
 layers=$("$CLEF" graph --format dot | grep -c cluster)
 same "graph page: fold, search, click, overlay, zoom, keys" \
-  "opened|$layers|$layers|true|1|true|0|true|true|true|true|true|true|true|true|true|true|requests 0" "$said"
+  "opened|$layers|$layers|true|1|true|0|true|true|true|true|true|true|true|true|true|true|true|true|true|requests 0" "$said"
 usable "graph page" "$tmp/graph.html" 'open.add("layer0"); $("search").value = "add"; search("add"); choose(items[9].key); overlay = "flops"; draw(true);'
+
+"$CLEF" graph diff @drop @fuse >"$tmp/diff.txt"
+"$CLEF" graph diff @drop @fuse -o "$tmp/diff.html"
+same "a page of a difference: its exit code" 1 $?
+in_page "page of a difference" "$tmp/diff.html" <<'END'
+const of = mark => values.filter(v => v.mark === mark).length;
+say(`# ${of("removed")} removed, ${of("added")} added, ${of("changed")} changed`);
+say($("side").textContent.startsWith(of("removed") + " removed") && !$("changes").hidden && node("layer 0").textContent.includes("removed"));
+click([...document.querySelectorAll("#side button")].find(b => b.textContent === "layer0.attn.qkv"));
+say(/waslayer0.attn.qkv = add/.test($("side").textContent) && document.querySelectorAll(".node.removed").length > 5);
+search("removed");
+say(hits.size === of("removed") && named());
+END
+same "page of a difference: counts, list, lines, search" "opened|$(tail -n 1 "$tmp/diff.txt")|true|true|true|requests 0" "$said"
+usable "page of a difference" "$tmp/diff.html" 'open.add("layer0"); draw(true);'
 
 # ---- attention --------------------------------------------------------------------------------------------------------------------------
 check "attention page" "$CLEF" attention -p "Once upon a time </script>" -q -o "$tmp/attention.html"
@@ -123,10 +152,12 @@ $("over").dispatchEvent(new PointerEvent("pointermove", middle));
 say($("tip").textContent === "patch 1,1: " + shown.list[4].toPrecision(3));
 $("over").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft" }));
 say(data.tokens[query]);
+$("over").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", shiftKey: true }));
+say($("tip").textContent === "patch 0,1: " + shown.list[1].toPrecision(3));
 click(maps[0]);
 say(map === data.maps[0] && head === map.heads[0] && $("layer").value === "0");
 END
-same "attention page of a picture: maps, weights, click, hover, keys, another head" "opened|true|true|true|true|patch 1,0|true|requests 0" "$said"
+same "attention page of a picture: maps, weights, click, hover, keys, another head" "opened|true|true|true|true|patch 1,0|true|true|requests 0" "$said"
 usable "attention page of a picture" "$tmp/attention.html"
 
 # ---- logits -----------------------------------------------------------------------------------------------------------------------------
@@ -193,14 +224,26 @@ say(from === steps[2].ts);
 const was = scale;
 $("canvas").dispatchEvent(new WheelEvent("wheel", { deltaY: -300, clientX: 300, clientY: 150, cancelable: true }));
 say(scale > was);
+const closer = scale;
+click($("out"));
+say(scale < closer);
 document.querySelector("rect.e").dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
 say($("tip").textContent.includes(" us"));
 END
-same "trace page: steps, joins, zoom, hover" "opened|true|true|true|true|true|true|requests 0" "$said"
+same "trace page: steps, joins, zoom, hover" "opened|true|true|true|true|true|true|true|requests 0" "$said"
 usable "trace page" "$tmp/trace.html"
 
 # ---- the server's page ------------------------------------------------------------------------------------------------------------------
-cp "$CLEF_SOURCE/tools/pages/chat.html" "$tmp/chat.html"
+sed 's|<script>|<script>fetch = () => Promise.reject();|' "$CLEF_SOURCE/tools/pages/chat.html" >"$tmp/chat.html"
+in_page "chat page" "$tmp/chat.html" <<'END'
+const text = addTurn("assistant", "").querySelector(".text");
+for (const token of ["a", "b", "c"]) addToken(text, { token, logprob: -1, top: [{ token, logprob: -1 }] });
+say(document.querySelectorAll('.token[tabindex="0"]').length);
+text.firstElementChild.focus();
+key(document.activeElement, "ArrowRight");
+say(document.activeElement.textContent + document.querySelectorAll('.token[tabindex="0"]').length);
+END
+same "chat page: one stop for all tokens, arrows" "opened|1|b1|requests 0" "$said"
 usable "chat page" "$tmp/chat.html" 'at("gear").click(); addTurn("user", "Who?"); const turn = addTurn("assistant", ""), me = { token: "I", logprob: -1 };
   addToken(turn.querySelector(".text"), { ...me, top: [me] }); takeReasoning({ turn, text: turn.lastChild }, "Hm."); addError(turn, "stopped");'
 
