@@ -392,7 +392,8 @@ static uint32_t most_tiles(const clef_caps *caps, clef_x_form x, uint32_t steps,
 /* The tiles of a group: as many as a group can have, but fewer where the compute units finish sooner by a
  * tenth, since none is left with a group more than the others. A group takes as long as it has tiles; a tile
  * more where waiting for x takes long: for many tokens, or where a weight is decoded fast, since its blocks
- * have one scale. */
+ * have one scale. Units with copies in bulk outrun the second cache, from which each group reads its x, so
+ * there it is three tiles. */
 static clef__unit_group tiles_of(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x,
                                  uint32_t tokens, uint32_t m)
 {
@@ -407,19 +408,21 @@ static clef__unit_group tiles_of(const clef_caps *caps, const clef_panel_matmul_
         shapes[n] = shape_of(caps, x, steps, tiles, tokens);
         candidates[n] = candidate_of(caps, x, &shapes[n]);
         candidates[n].n_groups = blocks * clef__ceil_div(all, tiles);
-        candidates[n].time = tokens == WIDE_TOKENS || is_fast ? tiles + 1 : tiles;
+        candidates[n].time = tokens == WIDE_TOKENS && caps->nv_bulk_copies ? tiles + 3
+                             : tokens == WIDE_TOKENS || is_fast            ? tiles + 1
+                                                                           : tiles;
     }
     const int32_t best = clef__fastest(caps, candidates, n, clef__units(caps));
     return shapes[best < 0 ? n - 1 : best];
 }
 
 /* Units that a compute unit should have at once, so that some multiply while others wait. NVIDIA's have
- * registers for 12 to 16, and for half as many with WIDE_TOKENS. */
+ * registers for 12 to 16, and for eight with WIDE_TOKENS. */
 static uint32_t wanted_units(const clef_caps *caps, clef_x_form x, uint32_t tokens)
 {
     switch (caps->matrix) {
     case CLEF_MATRIX_MMA:
-        return x <= CLEF_X_HALVES || tokens == MANY_TOKENS ? 15 : tokens == FEW_TOKENS ? 10 : 4;
+        return x <= CLEF_X_HALVES || tokens == MANY_TOKENS ? 15 : tokens == FEW_TOKENS ? 10 : 8;
     case CLEF_MATRIX_WMMA:
         return 16; /* two compute units, of two SIMDs each */
     default:
@@ -437,7 +440,7 @@ static clef__unit_group split(const clef_caps *caps, const clef_panel_matmul_opt
     const uint32_t of_result = clef__ceil_div(all * PANEL_ROWS, unit_of(caps)->rows) *
                                clef__ceil_div(m, whole.tokens * 16) * (whole.tokens * 16 / whole.unit_tokens);
     const int by_blocks = x <= CLEF_X_HALVES, few = whole.tokens == FEW_TOKENS,
-              keeps = by_blocks && caps->nv_bulk_copies && !few;
+              keeps = caps->nv_bulk_copies && !few;
     const uint32_t wanted = by_blocks ? unit_of(caps)->split_parts
                             : few     ? HALF_PARTS
                                       : 2,
