@@ -5,8 +5,7 @@
  * (attention_halves.h).
  *
  * Launch: as attention_gpu_flash.cl, with groups of UNITS units. Local memory has a chunk of KEYS keys and
- * one of values. While the unit multiplies one of them, the other's next chunk is read to registers. With
- * WMMA there are too few for that, and queries are in local memory, too.
+ * one of values. While the unit multiplies one of them, the other's next chunk is read to registers.
  *   -D UNITS      units of a group, which has ROWS = UNITS MATRIX_ROWS queries
  *   -D KEYS       64
  *   -D EXACT      0, 1
@@ -33,8 +32,8 @@ enum {
     ROWS = UNITS * MATRIX_ROWS,
     TALL = 1,
     SLOTS = 1,
-    N_LOGITS = KEY_PARTS * MATRIX_SUMS, /* of PART keys, that a work-item has */
-    OF_SLICE = N_LOGITS / (PART / 16)   /* of them for 16 keys */
+    N_LOGITS = KEY_PARTS * MATRIX_SUMS, /* of a chunk, that a work-item has */
+    OF_SLICE = N_LOGITS / (KEYS / 16)   /* of them for 16 keys */
 };
 
 #include "attention_gpu_parts.h"
@@ -61,16 +60,16 @@ INLINED matrix_floats factors_of(const own_query *own)
 #endif
 }
 
-/* Scales the unit's sums and adds the values of PART keys, times their weights. slice: of the first. */
+/* Scales the unit's sums and adds a chunk's values, times their weights. */
 UNIT_INLINED void accumulate(matrix_floats *acc, const float *weights, const own_query *own,
-                             local const uint *values, uint slice, uint lane, matrix_scratch scratch)
+                             local const uint *values, uint lane, matrix_scratch scratch)
 {
     const matrix_floats factor = factors_of(own);
 #pragma unroll
     for (uint j = 0; j < VALUE_PARTS; j++)
         acc[j] *= factor;
 #pragma unroll PRODUCTS_AT_ONCE
-    for (uint s = 0; s < PART / 16; s++) {
+    for (uint s = 0; s < KEYS / 16; s++) {
         uint high[OF_SLICE / 2], low[OF_SLICE / 2];
 #pragma unroll
         for (uint i = 0; i < OF_SLICE / 2; i++) {
@@ -80,15 +79,14 @@ UNIT_INLINED void accumulate(matrix_floats *acc, const float *weights, const own
             low[i] = pair.y;
         }
         const matrix_w h = weight_fragment(high, lane, scratch);
-        add_values(acc, h, EXACT ? weight_fragment(low, lane, scratch) : h, values, slice + s, lane,
-                   scratch);
+        add_values(acc, h, EXACT ? weight_fragment(low, lane, scratch) : h, values, s, lane, scratch);
     }
 }
 
 #include "attention_gpu_mma_store.h"
 
 /* The unit's queries: fragments, and what the work-item has of each. first: the first of them. */
-UNIT_INLINED void begin_queries(own_query *own, unit_queries high, unit_queries low, const attention_args *a,
+UNIT_INLINED void begin_queries(own_query *own, matrix_w *high, matrix_w *low, const attention_args *a,
                                 const place *p, global const float *q, global const int *pos,
                                 global const sink_elem *sinks, global const int *first_keys, int end,
                                 uint first, uint lane, matrix_scratch scratch)
@@ -112,10 +110,10 @@ UNIT_INLINED void begin_queries(own_query *own, unit_queries high, unit_queries 
     load_queries(high, low, rows, by, lane);
 }
 
-/* The logits of PART keys, of which s is the first. */
-UNIT_INLINED void logits_of(float *z, const attention_args *a, const own_query *own, const unit_queries high,
-                            const unit_queries low, local const uint *keys, global const mask_elem *mask,
-                            int s, uint lane, matrix_scratch scratch)
+/* The logits of a chunk of keys, of which s is the first. */
+UNIT_INLINED void logits_of(float *z, const attention_args *a, const own_query *own, const matrix_w *high,
+                            const matrix_w *low, local const uint *keys, global const mask_elem *mask, int s,
+                            uint lane, matrix_scratch scratch)
 {
     matrix_floats products[KEY_PARTS];
     score(products, high, low, keys, lane, scratch);
@@ -133,7 +131,15 @@ UNIT_INLINED void logits_of(float *z, const attention_args *a, const own_query *
     mask_logits(z, a, own, mask, s, lane);
 }
 
-GROUP_KERNEL
+/* AMD's compiler is told how many waves a SIMD has room for in the local memory of its compute unit. It would
+ * give each so many registers that fewer fit. */
+#if MATRIX == 4 && !MATRIX_PLAIN
+#  define WAVES __attribute__((amdgpu_waves_per_eu(65536 / (4 * (K_ALL + V_ALL)))))
+#else
+#  define WAVES
+#endif
+
+GROUP_KERNEL WAVES
 void attention_gpu_flash_mma(const attention_flash_args f, global float *out, global float *parts,
                              global const float *q, global const k_elem *k, global const v_elem *v,
                              global const mask_elem *mask, global const int *pos,
@@ -146,26 +152,20 @@ void attention_gpu_flash_mma(const attention_flash_args f, global float *out, gl
     const uint lane = matrix_lane(), first = p.tile * ROWS + matrix_unit() * MATRIX_ROWS;
     const int2 of_part = keys_of_part(&a, &p, pos, FIRST_KEYS);
     own_query own[OWN];
-#if MATRIX == 2
-    local uint queries[UNITS * (1 + EXACT) * Q_ALL] __attribute__((aligned(16)));
-    const unit_queries high = queries + matrix_unit() * (1 + EXACT) * Q_ALL, low = high + EXACT * Q_ALL;
-#else
     matrix_w high[SLICES], low[SLICES];
-#endif
     matrix_floats acc[VALUE_PARTS];
     begin_queries(own, high, low, &a, &p, q, pos, sinks, FIRST_KEYS, of_part.y, first, lane, scratch);
 #pragma unroll
     for (uint j = 0; j < VALUE_PARTS; j++)
         acc[j] = 0;
     chunk now = {0};
-    if (STAGES && of_part.x < of_part.y) {
+    if (of_part.x < of_part.y) {
         now = chunk_at(&a, &p, k, v, of_part.x, of_part.y, own_pages);
         fetch_keys(&now, a.k.stride[2], p.item);
         store_keys(keys, &now, a.k.stride[2], p.item);
     }
     for (int s0 = of_part.x; s0 < of_part.y; s0 += KEYS) { /* the bounds are equal in the whole group */
         float z[N_LOGITS];
-#if STAGES
         fetch_values(&now, a.v.stride[2], p.item);
         barrier(CLK_LOCAL_MEM_FENCE);
         logits_of(z, &a, own, high, low, keys, mask, s0, lane, scratch);
@@ -177,25 +177,9 @@ void attention_gpu_flash_mma(const attention_flash_args f, global float *out, gl
         }
         weigh(z, own, scratch);
         barrier(CLK_LOCAL_MEM_FENCE);
-        accumulate(acc, z, own, values, 0, lane, scratch);
+        accumulate(acc, z, own, values, lane, scratch);
         if (goes_on)
             store_keys(keys, &now, a.k.stride[2], p.item);
-#else
-        now = chunk_at(&a, &p, k, v, s0, of_part.y, own_pages);
-        barrier(CLK_LOCAL_MEM_FENCE); /* all units have multiplied the last chunk */
-        fetch_keys(&now, a.k.stride[2], p.item);
-        store_keys(keys, &now, a.k.stride[2], p.item);
-        fetch_values(&now, a.v.stride[2], p.item);
-        store_values(values, &now, a.v.stride[2], p.item);
-        barrier(CLK_LOCAL_MEM_FENCE);
-#  pragma unroll 1
-        for (uint c = 0; c < KEYS / PART; c++) {
-            logits_of(z, &a, own, high, low, keys + c * PART * K_WORDS, mask, s0 + (int)(c * PART), lane,
-                      scratch);
-            weigh(z, own, scratch);
-            accumulate(acc, z, own, values, c * PART / 16, lane, scratch);
-        }
-#endif
     }
 #pragma unroll
     for (uint r = 0; r < OWN; r++) {

@@ -8,8 +8,7 @@
 enum {
     OWN = MATRIX == 1 ? 2 : 1, /* queries of which a work-item has sums */
     SLICES = D / 16,
-    PART = MATRIX == 2 ? 16 : KEYS, /* keys whose logits are in registers: with WMMA there are fewer */
-    KEY_PARTS = PART / MATRIX_TOKENS,
+    KEY_PARTS = KEYS / MATRIX_TOKENS,
     VALUE_PARTS = E / MATRIX_TOKENS,
     WORDS = MATRIX == 2 ? 8 : 2 /* of a query, in a fragment */
 };
@@ -100,30 +99,8 @@ INLINED matrix_w query_fragment(const uint *words)
 #endif
 }
 
-/* The unit's queries as fragments: in registers, or with WMMA, which has too few, in local memory. */
-#if MATRIX == 2
-enum { Q_WORDS = D / 2 + 4, Q_ALL = MATRIX_ROWS * Q_WORDS };
-typedef local uint *unit_queries;
-static inline matrix_w query_of(local const uint *q, uint d, uint lane)
-{
-    return matrix_load_w(q + d * 8, Q_WORDS, lane);
-}
-INLINED void keep_query(unit_queries q, uint d, matrix_w x, uint lane)
-{
-    local uint *to = q + lane * Q_WORDS + d * 8;
-    if (lane < 16) { /* the others have the same */
-        *(local uint4 *)to = x.lo;
-        *(local uint4 *)(to + 4) = x.hi;
-    }
-}
-#else
-typedef matrix_w *unit_queries;
-static inline matrix_w query_of(const matrix_w *q, uint d, uint lane) { return q[d]; }
-INLINED void keep_query(unit_queries q, uint d, matrix_w x, uint lane) { q[d] = x; }
-#endif
-
 /* Loads the unit's queries. by: what each of the work-item's own is multiplied by. */
-INLINED void load_queries(unit_queries high, unit_queries low, global const float *const *q, const float *by,
+INLINED void load_queries(matrix_w *high, matrix_w *low, global const float *const *q, const float *by,
                           uint lane)
 {
 #pragma unroll
@@ -132,9 +109,9 @@ INLINED void load_queries(unit_queries high, unit_queries low, global const floa
 #pragma unroll
         for (uint r = 0; r < OWN; r++)
             query_words(h + r * WORDS, l + r * WORDS, q[r], by[r], d, lane);
-        keep_query(high, d, query_fragment(h), lane);
+        high[d] = query_fragment(h);
         if (EXACT)
-            keep_query(low, d, query_fragment(l), lane);
+            low[d] = query_fragment(l);
     }
 }
 
@@ -148,24 +125,22 @@ UNIT_INLINED matrix_floats times(matrix_w high, matrix_w low, matrix_x x, matrix
     return matrix_halves(high, x, sums, scratch);
 }
 
-/* z[j] = q . k of a part of the keys. */
-UNIT_INLINED void score(matrix_floats *z, const unit_queries high, const unit_queries low,
-                        local const uint *keys, uint lane, matrix_scratch scratch)
+/* z[j] = q . k of part j of the keys. */
+UNIT_INLINED void score(matrix_floats *z, const matrix_w *high, const matrix_w *low, local const uint *keys,
+                        uint lane, matrix_scratch scratch)
 {
     keys += row_of(lane) * K_WORDS;
 #pragma unroll
     for (uint j = 0; j < KEY_PARTS; j++)
         z[j] = 0;
 #if MATRIX == 2
-#  pragma unroll 1
-    for (uint d = 0; d < SLICES; d++) {
-        const matrix_w h = query_of(high, d, lane), l = EXACT ? query_of(low, d, lane) : h;
+#  pragma unroll PRODUCTS_AT_ONCE
+    for (uint d = 0; d < SLICES; d++)
 #  pragma unroll PRODUCTS_AT_ONCE
         for (uint j = 0; j < KEY_PARTS; j++) {
             local const uint *from = keys + j * MATRIX_TOKENS * K_WORDS + d * 8;
-            z[j] = times(h, l, (uint8)(four_words(from), four_words(from + 4)), z[j], scratch);
+            z[j] = times(high[d], low[d], (uint8)(four_words(from), four_words(from + 4)), z[j], scratch);
         }
-    }
 #else
 #  pragma unroll PRODUCTS_AT_ONCE
     for (uint d = 0; d + 1 < SLICES; d += 2)
@@ -246,17 +221,26 @@ UNIT_INLINED void add_values(matrix_floats *acc, matrix_w high, matrix_w low, lo
 #  endif
 }
 #else
+/* Where group g of the work-item's element of part j begins: group_at(), in which all but `upper`, the
+ * element's bit 3, and for an odd group its sign, are constants. */
+INLINED local const uint *values_at(local const uint *values, uint j, uint g, int upper)
+{
+    const int place = (g ^ 2 * j) % 8;
+    return values + j * MATRIX_TOKENS * V_WORDS + (place + (place % 2 ? -upper : upper)) * 4;
+}
+
 UNIT_INLINED void add_values(matrix_floats *acc, matrix_w high, matrix_w low, local const uint *values,
                              uint s, uint lane, matrix_scratch scratch)
 {
+    const int upper = lane / 8 % 2 ^ (MATRIX == 4 ? lane / 32 : 0);
+    values += lane % 16 * V_WORDS + (MATRIX == 4 ? lane / 16 % 2 * 2 : 0);
 #  pragma unroll PRODUCTS_AT_ONCE
     for (uint j = 0; j < VALUE_PARTS; j++) {
-        const uint e = j * MATRIX_TOKENS + lane % 16;
 #  if MATRIX == 2
-        const matrix_x x =
-            (uint8)(four_words(values + group_at(e, 2 * s)), four_words(values + group_at(e, 2 * s + 1)));
+        const matrix_x x = (uint8)(four_words(values_at(values, j, 2 * s, upper)),
+                                   four_words(values_at(values, j, 2 * s + 1, upper)));
 #  else
-        const matrix_x x = two_words(values + group_at(e, 2 * s + lane / 32) + lane / 16 % 2 * 2);
+        const matrix_x x = two_words(values_at(values, j, 2 * s, upper));
 #  endif
         acc[j] = times(high, low, x, acc[j], scratch);
     }

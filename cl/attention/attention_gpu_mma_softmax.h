@@ -61,7 +61,7 @@ INLINED void mask_logits(float *z, const attention_args *a, const own_query *own
     int all = MASK < 0;
 #pragma unroll
     for (uint r = 0; r < OWN; r++)
-        all = all && s0 >= own[r].begin && s0 + PART <= own[r].end;
+        all = all && s0 >= own[r].begin && s0 + KEYS <= own[r].end;
     if (all)
         return;
 #pragma unroll

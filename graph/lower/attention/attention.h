@@ -94,8 +94,6 @@ clef_status clef__attention_gpu_mma_launch(clef_lowering *lo, const clef_attenti
 int clef__attention_gpu_mma_runs(const clef_caps *caps);
 #define CLEF_ATTENTION_MMA_TEXT "more than 16 queries for a head of k, and aligned rows of k and v in f16"
 int clef__attention_gpu_mma_takes(const clef_lowering *lo, const clef_attention_call *call);
-/** 1 where that is predicted to be faster. AMD's WMMA has too few registers for it. */
-int clef__attention_gpu_mma_pays(const clef_lowering *lo, const clef_value *n);
 /** For GPUs for which clef__attention_gpu_decode_takes() returns 1: few queries for each head of k, rows of k
  *  and v in registers. With call->new_k, which needs clef__attention_gpu_decode_makes_heads(), it does what
  *  clef__attention_gpu_heads_launch() does, too; else it does not write the cache. Scratch memory as

@@ -41,11 +41,10 @@ static uint64_t local_bytes(const clef_caps *caps, uint32_t units, uint32_t D, u
 {
     const uint64_t rows = (uint64_t)units * unit_rows(caps), keys = keys_of(caps),
                    lanes = (uint64_t)units * (uint32_t)clef__matrix_lanes(caps);
-    const uint64_t queries = caps->matrix == CLEF_MATRIX_WMMA ? rows * (D / 2 + 4) * (exact ? 2 : 1) : 0;
     const uint64_t words = is_dpas(caps) ? rows * D / (exact ? 1 : 2) + keys / 2 * (D + E)
                            : caps->matrix == CLEF_MATRIX_MMA
                                ? keys * ((D / 2 + 15) / 32 * 32 + 16 + E / 2 + 4)
-                               : keys * (D / 2 + 4) + keys / 2 * E + queries;
+                               : keys * (D / 2 + 4) + (keys / 2 + 4) * E;
     return 4 * words + (caps->matrix_plain ? lanes * 64 : 0);
 }
 
@@ -89,12 +88,6 @@ int clef__attention_gpu_mma_takes(const clef_lowering *lo, const clef_attention_
            call->k->dtype == CLEF_F16 && call->v->dtype == CLEF_F16 && is_aligned(&a->k, 8) &&
            is_aligned(&a->v, 8) && is_aligned(&a->q, 4) &&
            units_of(lo->caps, queries, D, E, !call->halves) > 0;
-}
-
-int clef__attention_gpu_mma_pays(const clef_lowering *lo, const clef_value *n)
-{
-    (void)n;
-    return lo->caps->matrix != CLEF_MATRIX_WMMA;
 }
 
 int clef__attention_gpu_mma_runs(const clef_caps *caps)

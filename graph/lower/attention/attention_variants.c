@@ -100,7 +100,7 @@ static clef_status gpu_mma_lower(clef_lowering *lo, const clef_value *n, clef_er
 
 BOTH(gpu_mma, .device_text = "a GPU with units that multiply matrices of halves",
      .shape_text = CLEF_ATTENTION_MMA_TEXT, .cap = CLEF_CAP(matrix), .runs_on = clef__attention_gpu_mma_runs,
-     .fits = gpu_mma_fits, .is_default = clef__attention_gpu_mma_pays, .lower = gpu_mma_lower);
+     .fits = gpu_mma_fits, .lower = gpu_mma_lower);
 
 static int gpu_flash_fits(const clef_lowering *lo, const clef_value *n)
 {
