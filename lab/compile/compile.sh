@@ -42,7 +42,7 @@ get_rocm() {
   bitcode=$(dirname "$(find "$home/rocm" -name ockl.bc | head -n 1)")
   [ -e "$bitcode/oclc_isa_version_1100.bc" ] && return 0
   echo 'extern const __constant int __oclc_ISA_version; const __constant int __oclc_ISA_version = 11000;' >"$out/isa.cl"
-  clang-15 -x cl -cl-std=CL2.0 -target amdgcn-amd-amdhsa -mcpu=gfx1100 -nogpulib -emit-llvm -c -o "$bitcode/oclc_isa_version_1100.bc" "$out/isa.cl"
+  "$amd_clang" -x cl -cl-std=CL2.0 -target amdgcn-amd-amdhsa -mcpu=gfx1100 -nogpulib -emit-llvm -c -o "$bitcode/oclc_isa_version_1100.bc" "$out/isa.cl"
 }
 
 drop() { # PATTERN WHY: removes a vendor's targets from the list, and reports it
@@ -68,7 +68,7 @@ amd() { # FILE TARGET
     libraries="$libraries -Xclang -mlink-builtin-bitcode -Xclang $bitcode/$part.bc"
   done
   # shellcheck disable=SC2046,SC2086
-  "$clang" -w -x cl $(options_of "$1") -target amdgcn-amd-amdhsa "-mcpu=$2" -nogpulib -Xclang -finclude-default-header $libraries -O3 \
+  "$amd_clang" -w -x cl $(options_of "$1") -target amdgcn-amd-amdhsa "-mcpu=$2" -nogpulib -Xclang -finclude-default-header $libraries -O3 \
     -S -o "$at/a.s" "$1" || return 1
   awk '/; -- Begin function/ { f = $NF } /^; Occupancy:/ { waves[f] = $3 } /^    \.group_segment_fixed_size:/ { l = $2 } /^    \.name: / { k = $2 }
     /^    \.private_segment_fixed_size:/ { p = $2 } /^    \.vgpr_count:/ { v = $2 }
@@ -139,9 +139,11 @@ code_of_intel() { # TARGET
 vendor_of() { case $1 in gfx*) echo amd ;; sm_*) echo nvidia ;; *) echo intel ;; esac; }
 compiler_of() { # VENDOR
   { declare -f options_of ptx "$1"
-    if [ "$1" = intel ]; then find "$home/ocloc" -name '*.so.*'; else "$clang" --version; fi
-    if [ "$1" = amd ]; then cksum "$bitcode/ockl.bc"; fi
-    if [ "$1" = nvidia ]; then "$home/ptxas" --version; fi; } | sha256sum | cut -c 1-12
+    case $1 in
+      amd) "$amd_clang" --version && cksum "$bitcode/ockl.bc" ;;
+      nvidia) "$clang" --version && "$home/ptxas" --version ;;
+      *) find "$home/ocloc" -name '*.so.*' ;;
+    esac; } | sha256sum | cut -c 1-12
 }
 
 # keep_code TARGET FILE: writes the assembly of what was compiled last. It fails where there is none.
@@ -179,14 +181,15 @@ say_why() { # NUMBER TARGET: the first lines of the compiler's messages
 compilers_find() {
   local target vendor
   clang=$(command -v clang-15 || true)
+  amd_clang=$(command -v clang-19 || true)
   bitcode=
-  [ -n "$clang" ] && get_rocm || drop 'gfx*' "AMD: clang-15 is not installed, or rocm-device-libs cannot be had"
+  [ -n "$amd_clang" ] && get_rocm || drop 'gfx*' "AMD: clang-19 is not installed, or rocm-device-libs cannot be had"
   [ -n "$clang" ] && [ -r /usr/lib/clc/nvptx64--nvidiacl.bc ] && get_ptxas &&
     { [ -z "${code:-}" ] || get_nvdisasm; } ||
     drop 'sm_*' "NVIDIA: clang-15 or libclc-15 is not installed, or ptxas or nvdisasm from PyPI cannot be had"
   unpacked ocloc intel-opencl-icd libigc1 libigdfcl1 libigdgmm12 libopencl-clang14 libllvmspirvlib14 libllvm14 &&
     command -v readelf >/dev/null || drop '[dt]g*' "Intel: ocloc or readelf cannot be had"
-  export clang bitcode
+  export clang amd_clang bitcode
   for target in $wanted; do
     vendor=$(vendor_of "$target")
     [ -e "$out/$vendor" ] || compiler_of "$vendor" >"$out/$vendor"
