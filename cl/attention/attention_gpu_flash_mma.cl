@@ -131,7 +131,7 @@ UNIT_INLINED void logits_of(float *z, const attention_args *a, const own_query *
     mask_logits(z, a, own, mask, s, lane);
 }
 
-/* AMD's compiler is told how many waves a SIMD has room for in the local memory of its compute unit. It would
+/* The waves that a SIMD has room for in the local memory of its compute unit: AMD's compiler would otherwise
  * give each so many registers that fewer fit. */
 #if MATRIX == 4 && !MATRIX_PLAIN
 #  define WAVES __attribute__((amdgpu_waves_per_eu(65536 / (4 * (K_ALL + V_ALL)))))
