@@ -43,12 +43,13 @@ P
 )"
 
 rm -rf "${made:?}/$version"
-"$CLEF_SOURCE/tools/release" $version --dry-run --no-tests --only source >"$tmp/out" 2>&1 &
+"$CLEF_SOURCE/tools/release" $version --dry-run --no-tests --only wheel >"$tmp/out" 2>&1 &
 process=$!
-while kill -0 $process 2>/dev/null && ! [ -e "$made/$version.part" ]; do sleep 0.05; done
+while kill -0 $process 2>/dev/null && ! grep -q "^release: " "$tmp/out"; do sleep 0.05; done
 kill -TERM $process
 code=0
 wait $process || code=$?
+same "the source is made first, since what is published names it" "release: source" "$(grep -m 1 "^release: " "$tmp/out")"
 same "one that is interrupted exits so" 143 $code
 empty "and leaves nothing" "$(cd "$made" && ls -d -- "$version"* 2>/dev/null)"
 finish
