@@ -47,6 +47,47 @@ refused "no prompt" 2 "-p" "$CLEF" run
 refused "two prompts" 2 "one" "$CLEF" run -p x --ids 1
 refused "an argument too many" 2 "many two" "$CLEF" run one two -p x
 refused "an argument where there is none" 2 "too many softmax expected none" "$CLEF" ops softmax
+# Flags that need others, exclude others, or take values of another form: exit code, words, arguments.
+while IFS='|' read -r code words arguments; do
+  # shellcheck disable=SC2086
+  refused "$arguments" "$code" "$words" "$CLEF" $arguments
+done <<'E'
+2|--product 3x4 MxNxK|bench --product 3x4
+2|--report excludes --json|bench --report x --json
+2|--batch excludes --profile|bench --batch 1 --profile
+2|--spec excludes --batch|bench --spec ngram --batch 1
+2|--json or --md not both|bench --json --md
+2|--json or --npy not both|embed --json --npy x
+1|--symbols NAME=NUMBER 'T'|graph --symbols T
+1|--expand dot svg png json|graph --expand 1 --format json
+1|--rank R/N '4'|graph --rank 4
+1|--rank not --train|graph --rank 0/2 --train
+1|--ranks --network RATE,LATENCY|plan --ranks 2
+2|--network needs --ranks|plan --network 25Gbit,20us
+2|--ranks excludes --max-seqs|plan --ranks 2 --max-seqs 2 --network 25Gbit,20us
+2|--step-tokens needs --max-seqs|plan --step-tokens 8
+2|--max-seqs needs --file|run --max-seqs 2 -p x
+2|--image excludes --beams|run --image x.png --beams 2 -p x
+2|--tap --tap-out together|run --tap x -p x
+2|--constrain-after needs --json-schema|run --constrain-after x -p x
+2|--stop excludes --beams|run --stop x --beams 2 -p x
+2|--n-best 3 --beams 2|run --n-best 3 --beams 2 -p x
+2|--strict-schema --json-schema|run --strict-schema -p x
+2|--spec-max-seqs needs --max-seqs --file|run --spec-max-seqs 1 -p x
+2|expected --probs|sample
+2|--tls-cert --tls-key together|serve --tls-cert x
+2|--special expected --train|tokenize --special x y
+1|--head 99 heads 0 5|attention --head 99 -q -p x
+2|--patch --image|attention --patch 1,1 -p x
+2|expected MODEL --new --tokenizer|train
+2|expected --data|train --new x --tokenizer y
+2|expected -o OUT|train --new x --tokenizer y --data z
+2|expected LOG|train plot
+2|--tools excludes other|grammar --tools x --json
+2|--grammar --json-schema --regex --choice --cases|grammar
+2|--messages --parse|template
+2|--ids MODEL|template --ids --parse x
+E
 refused "eval without files" 2 "--in" "$CLEF" eval
 refused "a default from the environment that is none" 2 "CLEF_GEMM magic" env CLEF_GEMM=magic "$CLEF" run -p x
 finish
