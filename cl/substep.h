@@ -51,17 +51,15 @@
 #  define STAGE_ENTRY_OF(stage, name, type, ...) STAGE_ENTRY_NAMED(stage, name, type, __VA_ARGS__)
 #  if WHOLE_BODY
 #    define STAGE_INLINE
-#    define STAGE_WHOLE WHOLE
 #  else
 #    define STAGE_INLINE __attribute__((always_inline))
-#    define STAGE_WHOLE
 #  endif
 #  define STAGE_ENTRY_NAMED(stage, name, type, ...)                                                         \
     void fused_stage_##stage(const uint *group, STAGE_ARGS const uint *args, global void *const *b);        \
     STAGE_INLINE void fused_stage_##stage(const uint *group, STAGE_ARGS const uint *args,                   \
                                           global void *const *b)                                            \
     {                                                                                                       \
-        STAGE_WHOLE                                                                                         \
+        BODY                                                                                                \
         name(group, *(STAGE_ARGS const type *)args, __VA_ARGS__);                                           \
     }
 #endif

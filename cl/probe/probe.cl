@@ -1,5 +1,6 @@
 /* Tests what a driver does not report (runtime/device/probe.c). Launch: one work-item.
  *   -D DOT    as in panel.h
+ *   -D WHOLE_BODY  as in substep.h, for tests of assembly
  *   -D TEST  1: probe_builtins; 2: probe_whole
  * Without both, only probe_loop and probe_step are built. */
 #include "args.h"
@@ -55,20 +56,32 @@ kernel void probe_whole(global int16 *out, global const int16 *w, global const i
 #ifdef DOT
 #include "panel.h"
 
-kernel void probe_dot4(global int16 *out, global const int16 *w, global const int *x)
+static void dot_whole(global int16 *out, global const int16 *w, global const int *x)
 {
+    BODY
     int16 acc = 1;
     DOT4(acc, *w, x);
     *out = acc;
 }
 
-#if DOT == 5
-kernel void probe_usmmla(global int16 *out, global const int16 *w, global const int4 *x)
+kernel void probe_dot4(global int16 *out, global const int16 *w, global const int *x)
 {
+    dot_whole(out, w, x);
+}
+
+#if DOT == 5
+static void usmmla_whole(global int16 *out, global const int16 *w, global const int4 *x)
+{
+    BODY
     int16 acc = 1;
     const int4 both = *x;
     ARM_DOT16(ARM_USMMLA, acc, *w, both);
     *out = acc;
+}
+
+kernel void probe_usmmla(global int16 *out, global const int16 *w, global const int4 *x)
+{
+    usmmla_whole(out, w, x);
 }
 #endif
 #endif

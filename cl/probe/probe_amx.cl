@@ -1,9 +1,11 @@
 /* Tests x86 AMX (runtime/device/probe.c): out [16, 16] = x [16, 32] . w [16, 32]^T, with integers that bf16
  * represents exactly. Launch: one work-item. */
 #include "amx.h"
+#include "inline.h"
 
-kernel void probe_amx(global float *out, global const float *x, global const float *w)
+static void amx_whole(global float *out, global const float *x, global const float *w)
 {
+    BODY
     int a[16 * 16] __attribute__((aligned(64))), b[16 * 16] __attribute__((aligned(64)));
     for (uint row = 0; row < 16; row++)
         vstore16(to_bf16(vload16(2 * row, x), vload16(2 * row + 1, x)), row, a);
@@ -22,4 +24,9 @@ kernel void probe_amx(global float *out, global const float *x, global const flo
     AMX_DOT(0, 4, 6);
     AMX_STORE(0, out, AMX_STEP);
     AMX_END();
+}
+
+kernel void probe_amx(global float *out, global const float *x, global const float *w)
+{
+    amx_whole(out, x, w);
 }

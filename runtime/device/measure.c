@@ -310,9 +310,10 @@ static clef_status make_dot(const measure *m, int32_t *chains, cl_kernel *out, c
                          : caps->arm64_sdot  ? CLEF_DOT_SDOT
                                              : CLEF_DOT_PORTABLE;
     *chains = caps->x86_vnni ? 12 : 4; /* there are 32 registers of 64 bytes, or few and small ones */
-    const clef_launch launch = {.source = "measure_dot",
-                                .kernel = "measure_dot",
-                                .defs = {{"DOT", (int32_t)dot}, {"CHAINS", *chains}}};
+    const clef_launch launch = {
+        .source = "measure_dot",
+        .kernel = "measure_dot",
+        .defs = {{"DOT", (int32_t)dot}, {"CHAINS", *chains}, {"WHOLE_BODY", caps->whole_body}}};
     *out = NULL;
     return m->group > 1 ? CLEF_OK : create_kernel(m, &launch, out, err);
 }

@@ -122,7 +122,9 @@ enum { LANES = 16, ARM_FLOATS = 4 /* of a vector of 16 bytes */ };
 /* Runs DOT4 of cl/panel/panel.h in assembly on known bytes. Returns 1 when it compiles, runs and is right. */
 static int dot_works(clef_device *dev, clef_dot dot)
 {
-    const clef_launch launch = {.source = "probe", .kernel = "probe_dot4", .defs = {{"DOT", (int32_t)dot}}};
+    const clef_launch launch = {.source = "probe",
+                                .kernel = "probe_dot4",
+                                .defs = {{"DOT", (int32_t)dot}, {"WHOLE_BODY", dev->info.caps.whole_body}}};
     const uint32_t taken =
         dot == CLEF_DOT_AVX2 || dot == CLEF_DOT_SDOT ? 0x7f7f7f7fu : ~0u; /* the bits of w that it uses */
     int32_t w[LANES], x = (int32_t)0x81fe037f, got[LANES] = {0};          /* -127, -2, 3, 127 */
@@ -144,7 +146,9 @@ static int i8mm_works(clef_device *dev)
 {
     enum { COLUMNS = 8 };
     const clef_launch launch = {
-        .source = "probe", .kernel = "probe_usmmla", .defs = {{"DOT", (int32_t)CLEF_DOT_I8MM}}};
+        .source = "probe",
+        .kernel = "probe_usmmla",
+        .defs = {{"DOT", (int32_t)CLEF_DOT_I8MM}, {"WHOLE_BODY", dev->info.caps.whole_body}}};
     uint8_t w[LANES / 2 * COLUMNS];
     int8_t x[2 * COLUMNS];
     int32_t got[LANES] = {0};
@@ -165,7 +169,9 @@ static int i8mm_works(clef_device *dev)
 /* Multiplies pairs of bf16 by bfdot of cl/instruction/arm.h: small integers, whose sums are exact. */
 static int bfdot_works(clef_device *dev)
 {
-    const clef_launch launch = {.source = "probe_bfdot", .kernel = "probe_bfdot"};
+    const clef_launch launch = {.source = "probe_bfdot",
+                                .kernel = "probe_bfdot",
+                                .defs = {{"WHOLE_BODY", dev->info.caps.whole_body}}};
     float w[2 * LANES], got[LANES] = {0};
     const float x[4] = {3, -5, 7, 0.5f}; /* of which the kernel takes the second pair */
     for (int i = 0; i < 2 * LANES; i++)
@@ -180,7 +186,8 @@ static int bfdot_works(clef_device *dev)
 static int amx_works(clef_device *dev)
 {
     enum { ROWS = 16, COLUMNS = 32 };
-    const clef_launch launch = {.source = "probe_amx", .kernel = "probe_amx"};
+    const clef_launch launch = {
+        .source = "probe_amx", .kernel = "probe_amx", .defs = {{"WHOLE_BODY", dev->info.caps.whole_body}}};
     float x[ROWS * COLUMNS], w[ROWS * COLUMNS], got[ROWS * ROWS] = {0}; /* w: row n of 32 */
     for (int i = 0; i < ROWS * COLUMNS; i++) {
         x[i] = (float)(i * 7 % 31 - 15);
