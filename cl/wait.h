@@ -2,6 +2,8 @@
 #ifndef CLEF_CL_WAIT_H
 #define CLEF_CL_WAIT_H
 
+#include "inline.h"
+
 /* Makes what others wrote before they counted visible from here on, and what this core wrote before it counts
  * visible to others. */
 #ifdef __clang__
@@ -10,9 +12,15 @@
 #  define SEE_OTHERS() mem_fence(CLK_GLOBAL_MEM_FENCE)
 #endif
 
-/* PAUSE(): between two polls. PATIENCE: polls that take about a millisecond. */
+/* PAUSE(): between two polls. PATIENCE: polls that take about a millisecond. Assembly is in functions of its
+ * own (inline.h, BODY). */
 #if defined(__clang__) && defined(__x86_64__)
-#  define PAUSE()  __asm__ volatile("pause")
+static void pause_core(void)
+{
+    WHOLE
+    __asm__ volatile("pause");
+}
+#  define PAUSE()  pause_core()
 #  define PATIENCE (1u << 15)
 #else
 #  define PAUSE()
@@ -21,11 +29,13 @@
 
 /* YIELD(): lets another thread have the core, by the system's call sched_yield. */
 #if defined(__clang__) && defined(__x86_64__) && defined(__linux__)
-#  define YIELD()                                                                             \
-    do {                                                                                      \
-        long number = 24;                                                                     \
-        __asm__ volatile("syscall" : "+a"(number) : : "rcx", "r11", "memory");                \
-    } while (0)
+static void yield_core(void)
+{
+    WHOLE
+    long number = 24;
+    __asm__ volatile("syscall" : "+a"(number) : : "rcx", "r11", "memory");
+}
+#  define YIELD() yield_core()
 #else
 #  define YIELD() PAUSE()
 #endif
