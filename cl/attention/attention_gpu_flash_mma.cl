@@ -131,10 +131,11 @@ UNIT_INLINED void logits_of(float *z, const attention_args *a, const own_query *
     mask_logits(z, a, own, mask, s, lane);
 }
 
-/* The waves that a SIMD has room for in the local memory of its compute unit: AMD's compiler would otherwise
- * give each so many registers that fewer fit. */
+/* AMD's compiler would give each wave so many registers that fewer waves fit than local memory has room for.
+ * More than three would have too few registers. */
 #if MATRIX == 4 && !MATRIX_PLAIN
-#  define WAVES __attribute__((amdgpu_waves_per_eu(65536 / (4 * (K_ALL + V_ALL)))))
+enum { ROOM = 65536 / (4 * (K_ALL + V_ALL)) };
+#  define WAVES __attribute__((amdgpu_waves_per_eu(ROOM < 1 ? 1 : ROOM > 3 ? 3 : ROOM)))
 #else
 #  define WAVES
 #endif
