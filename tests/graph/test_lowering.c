@@ -334,8 +334,7 @@ TEST(heads_of_step)
     "symbol T <= 512\ninput q f32 [1, 4, T, " d "]\ninput k f16 [1, 2, 300, " d                              \
     "]\ninput v f16 [1, 2, 300, " e "]\ny = attention(q, k, v) " options "\noutput y\n"
 
-/* Units multiply halves of attention for many queries, where they fit; AMD's WMMA only where it is measured.
- */
+/* Units multiply halves of attention for many queries, where they fit. */
 TEST(attention_units)
 {
     const clef_caps caps = {.is_gpu = 1,
@@ -354,7 +353,7 @@ TEST(attention_units)
     assert_string_equal(multiplies(HALVES("64", "64", "batch_invariant=1"), caps, 512),
                         "attention_gpu_flash");
     other.matrix = CLEF_MATRIX_WMMA;
-    assert_string_equal(multiplies(HALVES("64", "64", ""), other, 512), "attention_gpu_flash");
+    assert_string_equal(multiplies(HALVES("64", "64", ""), other, 512), "attention_gpu_flash_mma");
     other.matrix = CLEF_MATRIX_DPAS;
     assert_string_equal(multiplies(HALVES("64", "64", ""), other, 512), "attention_gpu_flash_dpas");
     assert_string_equal(multiplies(HALVES("128", "128", ""), other, 512), "attention_gpu_flash_dpas");
