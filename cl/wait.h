@@ -17,7 +17,7 @@
 #if defined(__clang__) && defined(__x86_64__)
 static void pause_core(void)
 {
-    WHOLE
+    BODY
     __asm__ volatile("pause");
 }
 #  define PAUSE()  pause_core()
@@ -31,7 +31,7 @@ static void pause_core(void)
 #if defined(__clang__) && defined(__x86_64__) && defined(__linux__)
 static void yield_core(void)
 {
-    WHOLE
+    BODY
     long number = 24;
     __asm__ volatile("syscall" : "+a"(number) : : "rcx", "r11", "memory");
 }

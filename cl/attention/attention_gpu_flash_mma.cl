@@ -134,7 +134,7 @@ UNIT_INLINED void logits_of(float *z, const attention_args *a, const own_query *
 /* AMD's compiler would give each wave so many registers that fewer waves fit than local memory has room for.
  * More than three would have too few registers. */
 #if MATRIX == 4 && !MATRIX_PLAIN
-enum { ROOM = 65536 / (4 * (K_ALL + V_ALL)) };
+enum { ROOM = 65536 / (4 * (K_ALL + V_ALL)) * UNITS / 4 };
 #  define WAVES __attribute__((amdgpu_waves_per_eu(ROOM < 1 ? 1 : ROOM > 3 ? 3 : ROOM)))
 #else
 #  define WAVES

@@ -36,13 +36,13 @@ unpacked() {
   rm -rf "${home:?}/$name" && mv "$home/$name.part" "$home/$name"
 }
 
-# ROCm's libraries need the target's number; this release has none for gfx1100.
+# ROCm's libraries need the target's number; this release has none for gfx1100. clang-19 reads what clang-15 writes.
 get_rocm() {
   unpacked rocm rocm-device-libs || return 1
   bitcode=$(dirname "$(find "$home/rocm" -name ockl.bc | head -n 1)")
   [ -e "$bitcode/oclc_isa_version_1100.bc" ] && return 0
   echo 'extern const __constant int __oclc_ISA_version; const __constant int __oclc_ISA_version = 11000;' >"$out/isa.cl"
-  "$amd_clang" -x cl -cl-std=CL2.0 -target amdgcn-amd-amdhsa -mcpu=gfx1100 -nogpulib -emit-llvm -c -o "$bitcode/oclc_isa_version_1100.bc" "$out/isa.cl"
+  clang-15 -x cl -cl-std=CL2.0 -target amdgcn-amd-amdhsa -mcpu=gfx1100 -nogpulib -emit-llvm -c -o "$bitcode/oclc_isa_version_1100.bc" "$out/isa.cl"
 }
 
 drop() { # PATTERN WHY: removes a vendor's targets from the list, and reports it
@@ -183,7 +183,7 @@ compilers_find() {
   clang=$(command -v clang-15 || true)
   amd_clang=$(command -v clang-19 || true)
   bitcode=
-  [ -n "$amd_clang" ] && get_rocm || drop 'gfx*' "AMD: clang-19 is not installed, or rocm-device-libs cannot be had"
+  [ -n "$clang" ] && [ -n "$amd_clang" ] && get_rocm || drop 'gfx*' "AMD: clang-15 or clang-19 is not installed, or rocm-device-libs cannot be had"
   [ -n "$clang" ] && [ -r /usr/lib/clc/nvptx64--nvidiacl.bc ] && get_ptxas &&
     { [ -z "${code:-}" ] || get_nvdisasm; } ||
     drop 'sm_*' "NVIDIA: clang-15 or libclc-15 is not installed, or ptxas or nvdisasm from PyPI cannot be had"

@@ -4,6 +4,7 @@ if (search) search.setAttribute("aria-label", "Search");
 function stops() {
   for (const e of document.querySelectorAll("pre > code, .md-typeset table, .md-typeset__scrollwrap"))
     if (e.scrollWidth > e.clientWidth) e.tabIndex = 0;
+    else e.removeAttribute("tabindex");
 }
 addEventListener("load", stops);
 addEventListener("resize", stops);

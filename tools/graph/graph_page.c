@@ -50,7 +50,9 @@ static clef_status write_difference(const page_data *d, FILE *to, clef_error *er
     const long n = status ? -1 : ftell(lines);
     if (n >= 0 && (text = malloc((size_t)n + 1)) != NULL) {
         rewind(lines);
-        text[fread(text, 1, (size_t)n, lines)] = 0;
+        if (fread(text, 1, (size_t)n, lines) != (size_t)n)
+            status = cli_error(err, CLEF_E_IO, "page: cannot read the temporary file");
+        text[n] = 0;
         fputs(",\n \"difference\": ", to);
         cli_json_string(to, text);
     } else if (!status)

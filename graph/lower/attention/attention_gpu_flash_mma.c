@@ -9,7 +9,7 @@ enum {
     KEYS = 64,         /* of a chunk; Intel's units have half as many */
     UNIT_ROWS = 16,    /* queries of a unit; of Intel's 8 */
     MOST_UNITS = 4,    /* of a group; of Intel's 8 */
-    MOST_HEAD = 128,   /* elements: a unit's registers hold that many sums for each query */
+    MOST_HEAD = 128,   /* elements: of sums, and with WMMA of queries, which registers hold */
     MOST_GROUPS = 2,   /* for each compute unit */
     ENGINES = 16,      /* compute units of Intel's that share local memory: vector engines of a core */
     REGISTERS = 256,   /* of a thread of Intel's: sums take 128 */
@@ -63,6 +63,8 @@ static uint32_t units_of(const clef_caps *caps, uint32_t queries, uint32_t D, ui
 
 static int has_heads(const clef_caps *caps, uint32_t D, uint32_t E)
 {
+    if (caps->matrix == CLEF_MATRIX_WMMA && D > MOST_HEAD)
+        return 0;
     return E <= MOST_HEAD && (is_dpas(caps) ? D == E && D % 64 == 0 : D % 16 == 0 && E % 16 == 0);
 }
 

@@ -4,6 +4,7 @@ answers never change, and a model is trained. Then nothing is left, the counters
 usage: soak.py [SECONDS [STATE]]
   SECONDS   20 by default; half an hour shows more
   STATE     a JSON file: sums of the runs with it, so that bounded runs make a long one. All are of one build"""
+import contextlib
 import json
 import os
 import random
@@ -164,12 +165,18 @@ def size_idle(s):
     return files, n_threads - n_models
 
 
+@contextlib.contextmanager
 def train(folder):
     """A training without end."""
     source = os.environ["CLEF_SOURCE"]
-    return subprocess.Popen([*COMMAND, "train", os.path.join(folder, "alpha"), "--data", os.path.join(source, "README.md"), "-n", "1000000000", "-c", "64",
-                             "-b", "2", "--eval-every", "50", "--checkpoint-every", "100", "-q", "-o", os.path.join(folder, "trained")],
-                            env=dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0"), stdout=subprocess.DEVNULL)
+    p = subprocess.Popen([*COMMAND, "train", os.path.join(folder, "alpha"), "--data", os.path.join(source, "README.md"), "-n", "1000000000", "-c", "64",
+                          "-b", "2", "--eval-every", "50", "--checkpoint-every", "100", "-q", "-o", os.path.join(folder, "trained")],
+                         env=dict(os.environ, CLEF_TUNE="0", CLEF_PROOF="0"), stdout=subprocess.DEVNULL)
+    try:
+        yield p
+    finally:
+        p.kill()
+        p.wait()
 
 
 def median(values):

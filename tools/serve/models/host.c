@@ -12,7 +12,7 @@ enum { MOST_MODELS = 256, MOST_TEXTS = 32, MOST_RUN_TOKENS = 16384 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The most tokens of a text that is embedded, and how its vector is made; of other models 0. */
+/* The most tokens of a text that is embedded, and how its vector is made. Others have neither. */
 static int32_t longest_text(const serve_hosted *h, clef_device *device, clef_pooling *pooling)
 {
     const clef_embed_opts opts = {.compile = h->s->o.compile};
@@ -27,7 +27,7 @@ static int32_t longest_text(const serve_hosted *h, clef_device *device, clef_poo
 }
 
 /* What the model does with whole texts: rankings, by a head for classes or by words; vectors; or, where it
- * writes texts too, the larger of both. */
+ * writes texts too, the graph with logits, which is the larger. */
 static clef_status build_reader(const serve_hosted *h, clef_build_opts *build, clef_graph **out,
                                 clef_error *err)
 {
