@@ -9,7 +9,8 @@
  *   sync  two cache lines for each substep: groups claimed (and, after those of the first substep, the
  *         work-groups that have left), and groups done. All are 0 at first
  *   list  the substeps, and their arguments
- *   -D STAGES  the number of different substeps */
+ *   -D STAGES      the number of different substeps
+ *   -D WHOLE_BODY  as in substep.h */
 #include "args.h"
 #include "wait.h"
 

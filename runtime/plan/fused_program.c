@@ -77,9 +77,11 @@ static clef_status substep_part(const clef_device *dev, parts *p, int32_t i, con
     return CLEF_OK;
 }
 
-static clef_status driver_part(parts *p, int32_t n_kinds, clef_error *err)
+static clef_status driver_part(const clef_device *dev, parts *p, int32_t n_kinds, clef_error *err)
 {
-    const clef_launch l = {.source = "fused_step", .kernel = "fused_step", .defs = {{"STAGES", n_kinds}}};
+    const clef_launch l = {.source = "fused_step",
+                           .kernel = "fused_step",
+                           .defs = {{"STAGES", n_kinds}, {"WHOLE_BODY", dev->info.caps.whole_body}}};
     p->at[n_kinds] = (clef_piece){l.source, "", p->options[n_kinds]};
     return clef__program_options(&l, p->options[n_kinds], MAX_OPTIONS, err);
 }
@@ -91,7 +93,7 @@ static clef_status parts_make(const clef_device *dev, const clef_fused_kinds *ki
     clef_status s = p ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "cl/fused_step.cl: no memory for its parts");
     for (int32_t i = 0; i < kinds->n && !s; i++)
         s = substep_part(dev, p, i, &kinds->at[i], err);
-    return s ? s : driver_part(p, kinds->n, err);
+    return s ? s : driver_part(dev, p, kinds->n, err);
 }
 
 clef_status clef__fused_create(clef_device *dev, const clef_fused_kinds *kinds, clef_joining how,
