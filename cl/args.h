@@ -280,8 +280,8 @@ typedef struct low_rank_args {
 /* Panels (cl/panel/panel.h): tiles of PANEL_ROWS rows; rows are padded to a multiple of PANEL_PAD. */
 #define PANEL_ROWS 16
 #define PANEL_PAD  32
-/* Floats for a column of a packed block of x (cl/tile.h). */
-#define X_LANES 16
+/* Floats for a column of a packed block of x of `rows` rows (cl/tile.h). */
+#define X_LANES(rows) ((rows) <= 8 ? 8 : 16)
 
 /* Packs a weight [n, k], whose element (row, col) is at row * row_stride + col * col_stride, into the tiles
  * tile, tile + step ... of `tiles`. One of the strides is 1. */

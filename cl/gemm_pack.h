@@ -52,7 +52,7 @@ INLINED void pack_b(const matmul_args *p, PANEL_SPACE float *panel, size_t step,
 #        pragma unroll
             for (uint c = 0; c < 16; c++)
                 v[c] = B16(from[c] + k);
-            transpose16(v);
+            transpose(v, 16);
 #        pragma unroll
             for (uint i = 0; i < 16; i++)
                 STORE_PANEL(v[i], panel + (k + i) * 16);

@@ -11,15 +11,15 @@ INLINED void pack_a(const matmul_args *p, float *to, global const a_elem *a, uin
     const size_t stride = p->a_stride[2];
     /* What is read beyond the last row is the start of the next k, except at the last k. */
     const uint end = k0 + depth, last_row = row + (blocks - 1) * NT,
-               whole = last_row + X_LANES <= p->m ? end
-                       : stride < X_LANES         ? k0
-                                                  : min(end, p->k - 1);
+               whole = last_row + 16 <= p->m ? end
+                       : stride < 16         ? k0
+                                             : min(end, p->k - 1);
     uint k = k0;
     a += k0 * stride + row;
-    for (; k < whole; k++, a += stride, to += X_LANES)
+    for (; k < whole; k++, a += stride, to += LANES)
         for (uint j = 0; j < blocks; j++)
             STORE_LOOSE(A16(a + j * NT), to + j * BLOCK_ELEMS);
-    for (; k < end; k++, a += stride, to += X_LANES)
+    for (; k < end; k++, a += stride, to += LANES)
         for (uint t = 0; t < blocks * NT; t++)
             to[t / NT * BLOCK_ELEMS + t % NT] = A1(a + min(t, p->m - 1 - row));
 }

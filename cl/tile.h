@@ -1,8 +1,8 @@
 /* The register tile of f32 products on CPUs: NT rows of x by 32 columns of w, DEPTH elements of k at a time.
- *   packed x  blocks of NT rows: the elements of a column are adjacent, padded to X_LANES; see packed_at()
+ *   packed x  blocks of NT rows: the elements of a column are adjacent, padded to LANES; see packed_at()
  *   w         in panels: the 16 elements of a column of k are adjacent
  *   sums      [2][NT]: those of 16 columns, then those of the next 16
- *   -D NT       rows of a tile, at most X_LANES
+ *   -D NT       rows of a tile, at most 16
  *   -D VECTORS  2 if the registers hold 2 NT + 3 vectors of 16 floats, else 1: one half of the columns is
  *               computed after the other */
 #ifndef CLEF_CL_TILE_H
@@ -22,6 +22,7 @@
 #ifndef DEPTH
 #  define DEPTH 256
 #endif
+enum { LANES = X_LANES(NT) };
 #define MAX_TILES 32 /* whose sums a group holds */
 #define MAX_BLOCKS 8 /* of packed rows that a group of gemm_panel.cl holds */
 
@@ -29,7 +30,7 @@
  * on. */
 INLINED size_t packed_at(uint blocks, uint block, uint k0, uint depth)
 {
-    return ((size_t)blocks * k0 + (size_t)block * depth) * X_LANES;
+    return ((size_t)blocks * k0 + (size_t)block * depth) * LANES;
 }
 
 #define ZIP_LO(a, b)                                                                                         \
@@ -39,22 +40,21 @@ INLINED size_t packed_at(uint blocks, uint block, uint k0, uint depth)
     (float16)((a).s8, (b).s8, (a).s9, (b).s9, (a).sa, (b).sa, (a).sb, (b).sb, (a).sc, (b).sc, (a).sd,        \
               (b).sd, (a).se, (b).se, (a).sf, (b).sf)
 
-/* Transposes 16 rows, in four rounds. Each round mixes every vector with the one eight further. */
-INLINED void transpose16(float16 r[16])
+/* Transposes `rows` rows of 16, 8 or 16 of them: r then holds column after column. Each round mixes every
+ * vector of the first half with one of the second. */
+INLINED void transpose(float16 *r, int rows)
 {
     float16 t[16];
 #pragma unroll
-    for (int round = 0; round < 2; round++) {
+    for (int round = 1; round < rows; round *= 2) {
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            t[2 * i] = ZIP_LO(r[i], r[i + 8]);
-            t[2 * i + 1] = ZIP_HI(r[i], r[i + 8]);
+        for (int i = 0; i < rows / 2; i++) {
+            t[2 * i] = ZIP_LO(r[i], r[i + rows / 2]);
+            t[2 * i + 1] = ZIP_HI(r[i], r[i + rows / 2]);
         }
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            r[2 * i] = ZIP_LO(t[i], t[i + 8]);
-            r[2 * i + 1] = ZIP_HI(t[i], t[i + 8]);
-        }
+        for (int i = 0; i < rows; i++)
+            r[i] = t[i];
     }
 }
 

@@ -32,9 +32,9 @@ STAGE_KERNEL void panel_cpu_activations_f32(STAGE_GROUP const rows_args a, globa
         global float *to = out + packed_at(blocks, block, k0, end - k0);
         uint k = k0;
         for (; k + 16 <= end; k += 16) {
-            float16 v[X_LANES];
+            float16 v[LANES];
 #pragma unroll
-            for (uint t = 0; t < X_LANES; t++) {
+            for (uint t = 0; t < LANES; t++) {
                 v[t] = 0;
                 if (t < NT) {
                     r.x = from[t];
@@ -43,11 +43,11 @@ STAGE_KERNEL void panel_cpu_activations_f32(STAGE_GROUP const rows_args a, globa
                     v[t] = normed16(&r, k);
                 }
             }
-            transpose16(v);
+            transpose(v, LANES);
 #pragma unroll
-            for (uint i = 0; i < 16; i++)
+            for (uint i = 0; i < LANES; i++)
                 vstore16(v[i], i, to);
-            to += 16 * X_LANES;
+            to += 16 * LANES;
         }
         for (; k < end; k++) {
             for (uint t = 0; t < NT; t++) {
@@ -56,7 +56,7 @@ STAGE_KERNEL void panel_cpu_activations_f32(STAGE_GROUP const rows_args a, globa
                 r.scale = scale[t];
                 to[t] = normed1(&r, k);
             }
-            to += X_LANES;
+            to += LANES;
         }
     }
 }

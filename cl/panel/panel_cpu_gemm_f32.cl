@@ -27,17 +27,17 @@ typedef ELEM(W_TYPE) panel_elem;
 #include "tile.h"
 
 #if W_TYPE == DTYPE_F32
-TILE_SUMS(tile_sums, global, global, 1, X_LANES)
+TILE_SUMS(tile_sums, global, global, 1, LANES)
 #else
-TILE_SUMS(tile_sums, global, private, 1, X_LANES)
+TILE_SUMS(tile_sums, global, private, 1, LANES)
 #endif
 
-/* Decodes columns k0 .. k0 + depth - 1 of both tiles of a pair to floats. */
+/* Decodes columns k0 .. k0 + depth - 1 of VECTORS tiles to floats. */
 #if IS_BLOCKS(W_TYPE)
-INLINED void decode(float *to, global const uchar *w, const panel_args *a, uint pair, uint k0, uint depth)
+INLINED void decode(float *to, global const uchar *w, const panel_args *a, uint tile, uint k0, uint depth)
 {
-    for (uint tile = 2 * pair; tile < 2 * pair + 2; tile++, to += DEPTH * 16) {
-        tile_ptrs p = tile_at(w, tile, W_TILES(a->n), a->k / 32);
+    for (uint v = 0; v < VECTORS; v++, to += DEPTH * 16) {
+        tile_ptrs p = tile_at(w, tile + v, W_TILES(a->n), a->k / 32);
         p.codes += k0 / 32 * CODE_VECTORS;
         p.scales += k0 / 32 / STEP_BLOCKS * SCALE_BYTES;
         for (uint k = 0; k < depth; next_step(&p))
@@ -53,15 +53,14 @@ INLINED void decode(float *to, global const uchar *w, const panel_args *a, uint 
     }
 }
 #elif W_TYPE != DTYPE_F32
-INLINED void decode(float *to, global const panel_elem *w, const panel_args *a, uint pair, uint k0,
+INLINED void decode(float *to, global const panel_elem *w, const panel_args *a, uint tile, uint k0,
                     uint depth)
 {
     const size_t step = PANEL_ROWS * (size_t)a->k;
-    w += pair * 2 * step + k0 * PANEL_ROWS;
-    for (uint k = 0; k < depth; k++) {
-        vstore16(LOAD16(W_TYPE, w, k * 16), k, to);
-        vstore16(LOAD16(W_TYPE, w, step + k * 16), k, to + DEPTH * 16);
-    }
+    w += tile * step + k0 * PANEL_ROWS;
+    for (uint v = 0; v < VECTORS; v++, w += step, to += DEPTH * 16)
+        for (uint k = 0; k < depth; k++)
+            vstore16(LOAD16(W_TYPE, w, k * 16), k, to);
 }
 #endif
 
@@ -93,69 +92,69 @@ INLINED void fetch_result(const panel_args *a, global const float *out, uint tok
     }
 }
 
-/* The columns of x that are read next, of the block that tile (p, b) of a group prefetches, else NULL: each
- * pair prefetches its share of the blocks, while its third and later tiles are computed. The first two
- * prefetch panels. After the last columns come the first ones, for the next group. */
+/* The columns of x that are read next, of the block that tile (i, b) of a group prefetches, else NULL. Each
+ * of the n rows of tiles prefetches its share of the blocks, after its first VECTORS tiles, which prefetch
+ * panels. After the last columns come the first ones, for the next group. */
 INLINED global const float *next_x(const panel_args *a, global const float *x, uint block0, uint n_blocks,
-                                   uint n_pairs, uint p, uint b, uint k0)
+                                   uint n, uint i, uint b, uint k0)
 {
-    const uint share = (n_blocks + n_pairs - 1) / n_pairs, i = p * share + b - 2;
-    if (b < 2 || b >= share + 2 || i >= n_blocks)
+    const uint share = (n_blocks + n - 1) / n, at = i * share + b - VECTORS;
+    if (b < VECTORS || b >= share + VECTORS || at >= n_blocks)
         return 0;
     k0 = k0 + DEPTH < a->k ? k0 + DEPTH : 0;
-    return x + packed_at((a->m + NT - 1) / NT, block0 + i, k0, min((uint)DEPTH, a->k - k0));
+    return x + packed_at((a->m + NT - 1) / NT, block0 + at, k0, min((uint)DEPTH, a->k - k0));
 }
 
 STAGE_KERNEL void panel_cpu_gemm_f32(STAGE_GROUP const panel_args a, global float *out,
                                      global const float *x, global const panel_elem *w, PANEL_OUT_BUFS)
 {
-    const uint all_blocks = (a.m + NT - 1) / NT, all_pairs = W_TILES(a.n) / 2;
+    const uint all_blocks = (a.m + NT - 1) / NT, all_tiles = W_TILES(a.n);
     const uint block0 = group_id(1) * a.blocks, n_blocks = min(a.blocks, all_blocks - block0);
-    const uint pair0 = group_id(0) * a.pairs, n_pairs = min(a.pairs, all_pairs - pair0);
+    const uint tile0 = group_id(0) * 2 * a.pairs, n_tiles = min(2 * a.pairs, all_tiles - tile0);
     const size_t step = PANEL_ROWS * (size_t)a.k; /* from tile to tile */
     float16 sums[MAX_TILES * 2 * NT];
 #if W_TYPE != DTYPE_F32
-    float decoded[2 * DEPTH * 16];
+    float decoded[VECTORS * DEPTH * 16];
 #endif
     for (uint k0 = 0; k0 < a.k; k0 += DEPTH) {
         const uint depth = min((uint)DEPTH, a.k - k0);
-        for (uint p = 0; p < n_pairs; p++) {
+        for (uint i = 0; i < n_tiles; i += VECTORS) {
 #if W_TYPE != DTYPE_F32
-            decode(decoded, w, &a, pair0 + p, k0, depth);
+            decode(decoded, w, &a, tile0 + i, k0, depth);
 #endif
 #if IS_BLOCKS(W_TYPE)
             global const uchar *ahead = w; /* nothing is prefetched */
             const size_t ahead_step = 0, ahead_bytes = 0;
 #else
-            global const panel_elem *from = w + (pair0 + p) * 2 * step + k0 * PANEL_ROWS, *ahead = from;
+            global const panel_elem *from = w + (tile0 + i) * step + k0 * PANEL_ROWS, *ahead = from;
             const size_t ahead_step = step, ahead_bytes = 16 * sizeof *ahead;
-            if (p + 1 < n_pairs)
-                ahead = from + 2 * step;
+            if (i + VECTORS < n_tiles)
+                ahead = from + VECTORS * step;
             else if (k0 + depth < a.k)
-                ahead = w + pair0 * 2 * step + (k0 + depth) * PANEL_ROWS;
-            else if (pair0 + n_pairs < all_pairs)
-                ahead = w + (pair0 + n_pairs) * 2 * step;
+                ahead = w + tile0 * step + (k0 + depth) * PANEL_ROWS;
+            else if (tile0 + n_tiles < all_tiles)
+                ahead = w + (tile0 + n_tiles) * step;
 #endif
             for (uint b = 0; b < n_blocks; b++) {
                 global const float *xb = x + packed_at(all_blocks, block0 + b, k0, depth);
-                float16 *s = sums + (p * n_blocks + b) * 2 * NT;
-                global const float *more = next_x(&a, x, block0, n_blocks, n_pairs, p, b, k0);
-                global const void *next = more ? (global const void *)more : ahead + b % 2 * ahead_step;
-                const size_t next_bytes = more ? X_LANES * sizeof *more : ahead_bytes;
-                if (k0 + depth == a.k)
-                    fetch_result(&a, out, (block0 + b) * NT, pair0 + p);
-                for (uint v = 0; v < 2; v += VECTORS)
+                float16 *s = sums + (i / 2 * n_blocks + b) * 2 * NT + i % 2 * NT;
+                global const float *more =
+                    next_x(&a, x, block0, n_blocks, n_tiles / VECTORS, i / VECTORS, b, k0);
+                global const void *next =
+                    more ? (global const void *)more : ahead + b % VECTORS * ahead_step;
+                const size_t next_bytes = more ? LANES * sizeof *more : ahead_bytes;
+                if (k0 + depth == a.k && i % 2 == 0)
+                    fetch_result(&a, out, (block0 + b) * NT, (tile0 + i) / 2);
 #if W_TYPE == DTYPE_F32
-                    tile_sums(s + v * NT, xb, from + v * step, step, depth, k0 == 0, next,
-                              next_bytes);
+                tile_sums(s, xb, from, step, depth, k0 == 0, next, next_bytes);
 #else
-                    tile_sums(s + v * NT, xb, decoded + v * DEPTH * 16, DEPTH * 16, depth, k0 == 0,
-                              next, next_bytes);
+                tile_sums(s, xb, decoded, DEPTH * 16, depth, k0 == 0, next, next_bytes);
 #endif
             }
         }
     }
-    for (uint p = 0; p < n_pairs; p++)
+    for (uint p = 0; 2 * p < n_tiles; p++)
         for (uint b = 0; b < n_blocks; b++)
-            finish_tile(&a, out, PANEL_OUT, (block0 + b) * NT, pair0 + p, sums + (p * n_blocks + b) * 2 * NT);
+            finish_tile(&a, out, PANEL_OUT, (block0 + b) * NT, tile0 / 2 + p,
+                        sums + (p * n_blocks + b) * 2 * NT);
 }

@@ -91,7 +91,10 @@ clef_tile clef__tile_of_gemm(const clef_caps *caps, const matmul_args *p, int is
 uint64_t clef__tile_scratch(const clef_caps *caps, uint32_t m, uint32_t k)
 {
     const uint32_t medium = clef__ceil_div(m < MEDIUM_MOST ? m : MEDIUM_MOST, MEDIUM_ROWS),
-                   large = clef__ceil_div(m, LARGE_ROWS);
-    const uint32_t blocks = !is_wide(caps) ? clef__ceil_div(m, SMALL_ROWS) : medium > large ? medium : large;
-    return (uint64_t)blocks * k * X_LANES * sizeof(float);
+                   large = clef__ceil_div(m, LARGE_ROWS), small = clef__ceil_div(m, SMALL_ROWS);
+    const uint32_t lanes = !is_wide(caps) ? small * X_LANES(SMALL_ROWS)
+                           : medium * X_LANES(MEDIUM_ROWS) > large * X_LANES(LARGE_ROWS)
+                               ? medium * X_LANES(MEDIUM_ROWS)
+                               : large * X_LANES(LARGE_ROWS);
+    return (uint64_t)lanes * k * sizeof(float);
 }

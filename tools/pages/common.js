@@ -101,6 +101,7 @@ function panZoom(svg, group) {
   svg.addEventListener("pointerdown", e => fingers.set(e.pointerId, e));
   addEventListener("pointermove", e => {
     const was = fingers.get(e.pointerId), other = [...fingers.values()].find(f => f !== was);
+    if (was && !e.buttons) fingers.delete(e.pointerId); // it was released outside the window
     if (!was || !e.buttons) return;
     fingers.set(e.pointerId, e);
     x += e.clientX - was.clientX;

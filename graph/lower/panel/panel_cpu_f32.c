@@ -4,11 +4,12 @@
 #include "graph/lower/tile.h"
 #include "graph/lower/variant.h"
 
-/* The columns that a group adds at a time: as many as a step of a block format has, or so few that two panels
- * and a block of x fit the nearest cache. */
-static int32_t depth_of(const clef_panel_matmul_opts *o)
+/* The columns that a group adds at a time: as many as a step of a block format has, or so few that a tile's
+ * panels and its block of x fit the nearest cache. */
+static int32_t depth_of(const clef_panel_matmul_opts *o, const clef_tile *tile)
 {
-    return clef_dtype_block_elems((clef_dtype)o->dtype) > 1 ? CLEF__TILE_DEPTH : CLEF__TILE_DEPTH / 2;
+    const int is_blocks = clef_dtype_block_elems((clef_dtype)o->dtype) > 1;
+    return is_blocks ? CLEF__TILE_DEPTH : CLEF__TILE_DEPTH / tile->vectors;
 }
 
 static clef_status lower_pack(clef_lowering *lo, const clef_value *n, const rows_args *rows,
@@ -22,7 +23,7 @@ static clef_status lower_pack(clef_lowering *lo, const clef_value *n, const rows
             .kernel = "panel_cpu_activations_f32",
             .defs = {{"NT", tile->rows},
                      {"VECTORS", tile->vectors},
-                     {"DEPTH", depth_of(o)},
+                     {"DEPTH", depth_of(o, tile)},
                      {"NORM_WEIGHT_TYPE", clef__panel_type_of(n, PANEL_NORM_WEIGHT)},
                      {"NORM_BIAS_TYPE", clef__panel_type_of(n, PANEL_NORM_BIAS)}},
             .args = rows,
@@ -56,7 +57,7 @@ clef_status clef__lower_panel_cpu_f32(clef_lowering *lo, const clef_value *n, cl
             .kernel = "panel_cpu_gemm_f32",
             .defs = {{"NT", tile.rows},
                      {"VECTORS", tile.vectors},
-                     {"DEPTH", depth_of(o)},
+                     {"DEPTH", depth_of(o, &tile)},
                      {"W_TYPE", (int32_t)o->dtype},
                      {"BIAS_TYPE", clef__panel_type_of(n, PANEL_BIAS)},
                      {"ACT", (int32_t)o->act},
