@@ -10,6 +10,7 @@ enum {
     MAX_BLOCKS = 8,
     MAX_PAIRS =
         4, /* of a group: 8 blocks of x and a pair of panels for 256 of k fill half of a second cache */
+    MAX_SMALL_BLOCKS = MAX_BLOCKS * MAX_PAIRS, /* small tiles reread w most, so that a group has many rows */
     MAX_TILES_ONE_PART = 512, /* of a group that keeps no sums, because it needs no second part of k */
     GROUPS_PER_UNIT = 16      /* wanted, so that the compute units end together */
 };
@@ -40,8 +41,8 @@ clef_tile clef__tile_of(const clef_caps *caps, uint32_t m, uint32_t pairs, uint3
     clef_tile t = {.rows = (int32_t)rows,
                    .vectors = is_wide(caps) ? 2 : 1,
                    .all_blocks = all_blocks,
-                   .blocks = MAX_BLOCKS,
-                   .pairs = MAX_PAIRS};
+                   .blocks = is_wide(caps) ? MAX_BLOCKS : MAX_SMALL_BLOCKS,
+                   .pairs = is_wide(caps) ? MAX_PAIRS : 1};
     while (t.pairs * t.blocks > 1 &&
            (uint64_t)clef__ceil_div(pairs, t.pairs) * clef__ceil_div(all_blocks, t.blocks) * batches <
                wanted) {
