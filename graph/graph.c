@@ -502,6 +502,17 @@ int clef__is_output(const clef_value *v)
 
 /* ---- copying --------------------------------------------------------------------------------- */
 
+static int clone_part(clef_graph *to, clef_value *v)
+{
+    clef_weight_part *part = clef__graph_alloc(to, sizeof *part);
+    if (!part)
+        return 0;
+    *part = *v->part;
+    part->whole = copy_text(to, v->part->whole);
+    v->part = part;
+    return part->whole != NULL;
+}
+
 static int clone_value(clef_graph *to, const clef_value *v)
 {
     clef_value *c = clef__graph_alloc(to, sizeof *c);
@@ -519,6 +530,8 @@ static int clone_value(clef_graph *to, const clef_value *v)
             return 0;
         c->data = memcpy(data, v->data, n_bytes);
     }
+    if (v->part && !clone_part(to, c))
+        return 0;
     return clef__graph_rename(to, c, v->name) && clef__graph_append(to, c);
 }
 

@@ -177,14 +177,14 @@ static clef_status write_source_pages(clef_batch *b, clef_error *err)
 static clef_status list_source_states(clef_batch *b, clef_error *err)
 {
     batch_encoder *e = &b->encoder;
-    e->n_states = clef__plan_whole_states(b->plan, NULL, 0);
+    e->n_states = clef__plan_states(b->plan, NULL, 0);
     free(e->states);
     free(e->outputs);
     e->states = malloc(((size_t)e->n_states + 1) * sizeof *e->states);
     e->outputs = malloc(((size_t)e->n_states + 1) * sizeof *e->outputs);
     if (!e->states || !e->outputs)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %d states", e->n_states);
-    clef__plan_whole_states(b->plan, e->states, e->n_states);
+    clef__plan_states(b->plan, e->states, e->n_states);
     for (int32_t i = 0; i < e->n_states; i++)
         e->outputs[i] = clef_plan_output(e->plan, e->states[i].value->name);
     return CLEF_OK;

@@ -28,12 +28,12 @@ static void free_list(state_list *l)
 
 static clef_status list_states(const clef_session *s, state_list *out, clef_error *err)
 {
-    *out = (state_list){.n = clef__plan_whole_states(s->plan, NULL, 0)};
+    *out = (state_list){.n = clef__plan_states(s->plan, NULL, 0)};
     out->states = calloc((size_t)out->n + 1, sizeof *out->states);
     out->piece = malloc(PIECE_BYTES);
     if (!out->states || !out->piece)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for the list of %" PRId32 " states", out->n);
-    clef__plan_whole_states(s->plan, out->states, out->n);
+    clef__plan_states(s->plan, out->states, out->n);
     return CLEF_OK;
 }
 

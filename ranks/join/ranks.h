@@ -41,7 +41,7 @@ typedef enum clef__command_kind {
     CLEF__COMMAND_RUN,
     CLEF__COMMAND_READ,    /* a: output; its home sends it to rank 0 */
     CLEF__COMMAND_RESET,
-    CLEF__COMMAND_COPY,    /* within a state: a: from, b: to, c: bytes; data: the state's name */
+    CLEF__COMMAND_COPY,    /* within a whole state: a: to, b: from, c: bytes; data: its name */
     CLEF__COMMAND_STATE,   /* rank a reads rows of its part of a state for rank 0, or (b: 1) writes what it
                               gets from rank 0; data: a clef__state_order */
     CLEF__COMMAND_SENT     /* all say how many bytes they have sent */

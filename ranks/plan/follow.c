@@ -166,14 +166,6 @@ static clef_status send_output(const follower *f, part *p, int64_t i, clef_error
     return s ? s : t->calls->send(t, 0, p->room, n_bytes, err);
 }
 
-static clef_status copy_state(const part *p, const clef__command *c, const char *name, clef_error *err)
-{
-    const clef_value *state = clef_graph_find(p->plan->graph, name);
-    return state && state->kind == CLEF_STATE
-               ? clef__plan_copy_within(p->plan, state, (uint64_t)c->a, (uint64_t)c->b, (uint64_t)c->c, err)
-               : CLEF_OK;
-}
-
 /* Reads rows of this rank's part of a state for rank 0, or writes what comes from there. */
 static clef_status move_state(const follower *f, part *p, const clef__command *c, const void *data,
                               clef_error *err)
@@ -224,7 +216,7 @@ static clef_status obey(follower *f, const clef__command *c, const void *data, c
     case CLEF__COMMAND_RESET:
         return clef_plan_reset(p->plan, err);
     case CLEF__COMMAND_COPY:
-        return copy_state(p, c, data, err);
+        return clef__ranked_copy_parts(p->plan, data, (uint64_t)c->a, (uint64_t)c->b, (uint64_t)c->c, err);
     case CLEF__COMMAND_STATE:
         return move_state(f, p, c, data, err);
     default:

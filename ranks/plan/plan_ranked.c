@@ -223,25 +223,6 @@ static clef_status read_input(clef_plan *plan, int32_t input, void *data, size_t
                    : plan->ranked->mine->kind->read_input(plan->ranked->mine, own, data, n_bytes, err);
 }
 
-/* ---- states ---------------------------------------------------------------------------------- */
-
-clef_status clef__ranked_copy_state(const clef__plan_state *state, uint64_t to, uint64_t from,
-                                    uint64_t n_bytes, clef_error *err)
-{
-    clef_ranked *r = state->stage->ranked;
-    clef__command command = {.kind = CLEF__COMMAND_COPY,
-                             .plan = r->number,
-                             .a = (int64_t)to,
-                             .b = (int64_t)from,
-                             .c = (int64_t)n_bytes,
-                             .n_bytes = strlen(state->value->name) + 1};
-    clef_status s = clef__ranks_command(r->mine->dev->ranks, &command, state->value->name, err);
-    const clef_value *own = s ? NULL : clef_graph_find(r->mine->graph, state->value->name);
-    if (!own || own->kind != CLEF_STATE)
-        return s;
-    return clef__plan_copy_within(r->mine, own, to, from, n_bytes, err);
-}
-
 /* ---- describing ------------------------------------------------------------------------------- */
 
 static clef_plan_stats describe(const clef_plan *plan)

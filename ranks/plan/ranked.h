@@ -26,18 +26,21 @@ clef_status clef__ranked_create(clef_device *dev, const clef_graph *graph, const
 clef_status clef__ranked_exchange(const clef_plan *plan, int32_t i, clef_error *err);
 /** Runs a rank's part of a plan: values are exchanged. */
 clef_status clef__ranked_run(clef_plan *mine, clef_error *err);
-/** Copies within a state on all ranks that have a part of it. */
-clef_status clef__ranked_copy_state(const clef__plan_state *state, uint64_t to, uint64_t from,
-                                    uint64_t n_bytes, clef_error *err);
 
 /* ---- whole states: ranked_state.c -------------------------------------------------------------- */
 
-/** A state of clef__plan_whole_states(): its rows are gathered from the ranks, or each rank gets its part. */
+/** The rows of a whole state are gathered from the ranks, or each rank gets its part. */
 clef_status clef__ranked_read_state(const clef__plan_state *state, const clef__state_rows *rows, void *data,
                                     clef_error *err);
 clef_status clef__ranked_write_state(const clef__plan_state *state, const clef__state_rows *rows,
                                      const void *data, clef_error *err);
 void        clef__ranked_free_pieces(clef_ranked *r);
+/** Copies within a state on all ranks that have parts of it. */
+clef_status clef__ranked_copy_state(const clef__plan_state *state, uint64_t to, uint64_t from,
+                                    uint64_t n_bytes, clef_error *err);
+/** What one rank does of that, with the parts of the whole state `name` that its plan has. */
+clef_status clef__ranked_copy_parts(const clef_plan *mine, const char *name, uint64_t to, uint64_t from,
+                                    uint64_t n_bytes, clef_error *err);
 
 /** What CLEF__COMMAND_STATE says: rows of a state of the rank's own part of the graph. The name ends with a
  *  NUL. */

@@ -113,8 +113,7 @@ static clef_status move_own(const batch *b, char *staging, clef_error *err)
     const clef_value *v = clef_graph_find(mine->graph, b->piece->part.whole);
     if (!v || v->kind != CLEF_STATE)
         return clef__fail(err, CLEF_E_ARG, "state %s: rank 0 has none", b->piece->part.whole);
-    const clef__plan_state state = {
-        .stage = mine, .value = v, .n_bytes = (uint64_t)clef__bytes(v, NULL), .is_own = 1};
+    const clef__plan_state state = {.stage = mine, .value = v, .n_bytes = (uint64_t)clef__bytes(v, NULL)};
     return b->writes ? clef__plan_state_write(&state, &b->rows, staging, err)
                      : clef__plan_state_read(&state, &b->rows, staging, err);
 }
@@ -220,4 +219,47 @@ clef_status clef__ranked_write_state(const clef__plan_state *state, const clef__
                                      const void *data, clef_error *err)
 {
     return move_state(state, rows, (char *)(uintptr_t)data, 1, err); /* which is only read then */
+}
+
+/* ---- copies within a state --------------------------------------------------------------------- */
+
+/* The bytes of a part that lie before byte `at` of the whole. */
+static uint64_t bytes_before(const clef_weight_part *p, uint64_t at)
+{
+    if (at <= p->offset)
+        return 0;
+    const uint64_t run = (at - p->offset) / p->stride, within = (at - p->offset) % p->stride;
+    return run * p->run_bytes + (within < p->run_bytes ? within : p->run_bytes);
+}
+
+clef_status clef__ranked_copy_parts(const clef_plan *mine, const char *name, uint64_t to, uint64_t from,
+                                    uint64_t n_bytes, clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < mine->graph->n_values && !s; i++) {
+        const clef_value *v = mine->graph->values[i];
+        if (v->kind != CLEF_STATE || strcmp(v->part ? v->part->whole : v->name, name) != 0)
+            continue;
+        const clef_weight_part whole = {.stride = UINT64_MAX, .run_bytes = UINT64_MAX},
+                               *p = v->part ? v->part : &whole;
+        const uint64_t begin = bytes_before(p, from), n = bytes_before(p, from + n_bytes) - begin;
+        if (n)
+            s = clef__plan_copy_within(mine, v, bytes_before(p, to), begin, n, err);
+    }
+    return s;
+}
+
+clef_status clef__ranked_copy_state(const clef__plan_state *state, uint64_t to, uint64_t from,
+                                    uint64_t n_bytes, clef_error *err)
+{
+    const clef_ranked *r = state->stage->ranked;
+    const char *name = state->value->name;
+    clef__command command = {.kind = CLEF__COMMAND_COPY,
+                             .plan = r->number,
+                             .a = (int64_t)to,
+                             .b = (int64_t)from,
+                             .c = (int64_t)n_bytes,
+                             .n_bytes = strlen(name) + 1};
+    const clef_status s = clef__ranks_command(r->mine->dev->ranks, &command, name, err);
+    return s ? s : clef__ranked_copy_parts(r->mine, name, to, from, n_bytes, err);
 }

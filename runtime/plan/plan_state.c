@@ -20,22 +20,19 @@ static int32_t add_states(clef_plan *plan, clef__plan_state *out, int32_t capaci
     return n;
 }
 
-int32_t clef__plan_states(clef_plan *plan, clef__plan_state *out, int32_t capacity)
-{
-    int32_t n = 0;
-    for (int32_t s = 0; clef_plan_stage(plan, s); s++)
-        n = add_states((clef_plan *)(uintptr_t)clef_plan_stage(plan, s), out, capacity, n);
-    return n;
-}
-
 static int is_whole(const clef_plan *plan)
 {
     return plan->kind->whole_states;
 }
 
-int32_t clef__plan_whole_states(clef_plan *plan, clef__plan_state *out, int32_t capacity)
+int32_t clef__plan_states(clef_plan *plan, clef__plan_state *out, int32_t capacity)
 {
-    return is_whole(plan) ? add_states(plan, out, capacity, 0) : clef__plan_states(plan, out, capacity);
+    int32_t n = 0;
+    if (is_whole(plan))
+        return add_states(plan, out, capacity, 0);
+    for (int32_t s = 0; clef_plan_stage(plan, s); s++)
+        n = add_states((clef_plan *)(uintptr_t)clef_plan_stage(plan, s), out, capacity, n);
+    return n;
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -77,19 +74,6 @@ static clef_status check_rows(const clef__plan_state *state, const clef__state_r
     return CLEF_OK;
 }
 
-/* A part that stands for those of all ranks. */
-static int is_part(const clef__plan_state *state)
-{
-    return state->stage->ranked && !state->is_own;
-}
-
-static clef_status refuse_part(const clef__plan_state *state, clef_error *err)
-{
-    return clef__fail(err, CLEF_E_UNSUPPORTED,
-                      "state %s lies on several ranks: the part of one is neither read nor written alone",
-                      state->value->name);
-}
-
 /* ---- commands -------------------------------------------------------------------------------- */
 
 static int has_gaps(const clef__state_rows *rows)
@@ -110,8 +94,6 @@ clef_status clef__plan_state_read(const clef__plan_state *state, const clef__sta
         return s;
     if (is_whole(state->stage))
         return state->stage->dev->together->read_state(state, rows, data, err);
-    if (is_part(state))
-        return refuse_part(state, err);
     const cl_command_queue queue = state->stage->dev->queue;
     const cl_mem mem = state->stage->mem[state->value->id];
     const size_t offset = (size_t)rows->offset, pitch = (size_t)rows->pitch, n_bytes = (size_t)rows->n_bytes;
@@ -134,8 +116,6 @@ clef_status clef__plan_state_write(const clef__plan_state *state, const clef__st
         return s;
     if (is_whole(state->stage))
         return state->stage->dev->together->write_state(state, rows, data, err);
-    if (is_part(state))
-        return refuse_part(state, err);
     const cl_command_queue queue = state->stage->dev->queue;
     const cl_mem mem = state->stage->mem[state->value->id];
     const size_t offset = (size_t)rows->offset, pitch = (size_t)rows->pitch, n_bytes = (size_t)rows->n_bytes;
@@ -172,7 +152,7 @@ clef_status clef__plan_state_copy(const clef__plan_state *state, uint64_t to, ui
                           "state %s: a copy of %" PRIu64 " bytes from byte %" PRIu64 " to byte %" PRIu64
                           " overlaps itself",
                           state->value->name, n_bytes, from, to);
-    if (state->stage->ranked)
+    if (is_whole(state->stage))
         return state->stage->dev->together->copy_state(state, to, from, n_bytes, err);
     return clef__plan_copy_within(state->stage, state->value, to, from, n_bytes, err);
 }

@@ -10,17 +10,13 @@ typedef struct clef__plan_state {
     clef_plan        *stage; /* the plan for one device that has it: the plan itself, or a stage of it */
     const clef_value *value; /* its name, dtype and shape, which has no symbols: the bounds of the graph */
     uint64_t          n_bytes;
-    int32_t           is_own; /* 1: on several ranks, rank 0's part alone */
 } clef__plan_state;
 
 /** The states of a plan in the order of its graph; of a plan over several devices, those of its stages one
- *  after the other. Each state is whole: it has one buffer, on one device. Writes at most `capacity` entries
- *  and returns how many there are. */
+ *  after the other. Each state is whole, as the graph has it that the caller gave. It has one buffer on one
+ *  device, or several ranks have parts of it: then it is read from them and written to them. Writes at most
+ *  `capacity` entries and returns how many there are. */
 int32_t clef__plan_states(clef_plan *plan, clef__plan_state *out, int32_t capacity);
-
-/** The same, but on several ranks each state is whole, as the graph has it that the caller gave: it is read
- *  from the ranks that have parts of it, and written to them. Such a state has no copies within it. */
-int32_t clef__plan_whole_states(clef_plan *plan, clef__plan_state *out, int32_t capacity);
 
 /** Rows of n_bytes each in a state: row r begins at byte offset + r * pitch. A range without gaps is one row.
  *  The first n positions of each head of a KV cache [B, H, S, D] are B * H rows of n * D elements, and the
@@ -40,7 +36,8 @@ clef_status clef__plan_state_read(const clef__plan_state *state, const clef__sta
 clef_status clef__plan_state_write(const clef__plan_state *state, const clef__state_rows *rows,
                                    const void *data, clef_error *err);
 /** Enqueues a copy of n_bytes inside a state, after all runs so far and before the next. Does not wait, and
- *  allocates nothing. CLEF_E_ARG also where the two ranges overlap. */
+ *  allocates nothing. On several ranks the ranges are a number of entries of the first axis apart. CLEF_E_ARG
+ *  also where they overlap. */
 clef_status clef__plan_state_copy(const clef__plan_state *state, uint64_t to, uint64_t from, uint64_t n_bytes,
                                   clef_error *err);
 
