@@ -281,12 +281,29 @@ int clef__way_causal_conv(const clef_value *n, int32_t axis, clef__way *way)
     return 1;
 }
 
+/* Mamba 1's scan, in which each channel has its own step: between channels, which share c and b. */
+static int way_each(int32_t axis, clef__way *way)
+{
+    enum { C, B, X, STEP, SKIP, RATES, BIAS, STATE };
+    if (axis != 3)
+        return 0;
+    clef__way_start(way);
+    clef__way_take(way, X, 3);
+    clef__way_take(way, STEP, 3);
+    for (int32_t i = SKIP; i <= BIAS; i++)
+        clef__way_take(way, i, 1);
+    clef__way_take(way, STATE, 3);
+    return way->pays = 1;
+}
+
 int clef__way_gated_delta(const clef_value *n, int32_t axis, clef__way *way)
 {
     enum { Q, K, V, A, B, RATES, BIAS, STATE };
     const int64_t heads = n->in[V]->shape.dim[2].n, kv_heads = n->in[Q]->shape.dim[2].n;
     const clef_gated_delta_opts *o = (const void *)n->attr;
     const int is_tiled = n->op == CLEF_OP_gated_delta && o->tiled;
+    if (n->op == CLEF_OP_selective_scan && n->in[A]->shape.rank == 4)
+        return way_each(axis, way);
     if (axis != 2 || (is_tiled && kv_heads > 1)) /* tiled: neighbours among the heads share no head of k */
         return 0;
     clef__way_start(way);

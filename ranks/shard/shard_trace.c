@@ -148,13 +148,14 @@ int clef__shard_gathers(const clef__sharding *s, const clef_value *n)
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-/* The axis of n along which a part depends on parts of states alone; -1: none. */
+/* The axis of n along which a part depends on parts of states alone; -1: none, or it has too few parts. */
 static int32_t axis_by_states(const clef__sharding *s, const clef_value *n)
 {
     const int32_t writes = clef__ops[n->op]->writes;
     clef__way way;
     for (int32_t axis = 0; axis < n->shape.rank; axis++) {
-        if (!s->cuttable[n->id][axis].by_inputs || !clef__ops[n->op]->way(n, axis, &way))
+        const clef__cuttable *c = &s->cuttable[n->id][axis];
+        if (!c->by_inputs || !has_parts(s, n->shape.dim[axis].n, c) || !clef__ops[n->op]->way(n, axis, &way))
             continue;
         for (int32_t i = 0; i < n->n_in; i++)
             if (n->in[i] && way.in[i].axis >= 0 &&

@@ -45,6 +45,9 @@ if [ -d "$oracle" ]; then
     pair "$model" "$oracle/$model" 2x1 1x1
     pair "$model" "$oracle/$model" 1x1 2x1
   done
+  # a scan that is cut between channels
+  pair falcon_mamba "${oracle}2/falcon_mamba" 2x1 1x1
+  pair falcon_mamba "${oracle}2/falcon_mamba" 1x1 2x1
   pair llama "$oracle/llama" 4x1 1x1
   pair llama "$oracle/llama" 1x1 4x1
   pair qwen3.5 "$oracle/qwen3.5" 1x2 2x1
