@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clef/ranks.h"
 #include "graph/fail.h"
 #include "media/speech/speech.h"
 #include "model/file/json.h"
@@ -170,7 +171,8 @@ static clef_status make_plan(clef_transcriber *t, int32_t n, clef_error *err)
                                  .no_fused_step = 1,
                                  .weights = clef_model_weight,
                                  .release = clef_model_release,
-                                 .weights_user = t->model};
+                                 .weights_user = t->model,
+                                 .weights_name = clef_model_weights_name(t->model, NULL)};
     c->n_samples = n;
     c->n_frames = (int32_t)clef_value_describe(clef_graph_output(g, 0, NULL)).shape.dim[1].n;
     s = clef_graph_optimize(g, NULL, err);

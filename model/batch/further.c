@@ -64,9 +64,11 @@ clef_status clef__further_open(clef_batch *b, clef_error *err)
     build.mtp = CLEF_MTP_LAYER;
     build.pictures = 0; /* nothing is drafted for texts with pictures */
     f->width = b->hp->d_model;
-    clef_status s = clef__batch_plan(b, &build, &f->plan, err);
-    if (!s)
-        s = list_states(f, err);
+    clef_error why = {0};
+    clef_status s = clef__batch_plan(b, &build, &f->plan, &why);
+    if (s)
+        return clef__fail(err, s, "the layer that predicts further tokens (--spec mtp): %s", why.text);
+    s = list_states(f, err);
     if (s)
         return s;
     f->io = clef__plan_io_of(f->plan);

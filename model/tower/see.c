@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clef/ranks.h"
 #include "graph/fail.h"
 #include "model/plan_io.h"
 #include "model/tower/connector.h"
@@ -165,7 +166,8 @@ static clef_status make_plan(clef_sight *s, clef_error *err)
                                                     .no_fused_step = 1,
                                                     .weights = clef_model_weight,
                                                     .release = clef_model_release,
-                                                    .weights_user = s->model},
+                                                    .weights_user = s->model,
+                                                    .weights_name = clef_model_weights_name(s->model, NULL)},
                                   &s->plan, err);
     clef_graph_destroy(g);
     s->tower.g = NULL;

@@ -21,6 +21,20 @@ static clef_status cut_stages(const clef_graph *g, const clef_layout *layout, co
     return s ? s : clef__cut_at(cut, begin ? begin : chosen, layout->stages, err);
 }
 
+/* A graph of less than two layers, such as what lies between a tower and its model, is not cut into stages:
+ * each stage has all of it. */
+static clef_status layout_for(const clef_graph *g, clef_layout *layout, clef_error *err)
+{
+    clef_cut cut = {0};
+    if (layout->stages == 1)
+        return CLEF_OK;
+    const clef_status s = clef__cut_init(&cut, g, err);
+    if (!s && cut.n_layers < 2)
+        layout->stages = 1;
+    clef__cut_finish(&cut);
+    return s;
+}
+
 static clef_status start(clef__sharding *s, const int32_t *begin, clef_error *err)
 {
     const size_t n = (size_t)s->from->n_values + 1;
@@ -72,9 +86,11 @@ clef_status clef__shard(const clef_graph *g, const clef_layout *layout, int32_t 
     clef_status status = check_layout(layout, rank, err);
     if (status)
         return status;
+    status = layout_for(g, &s.layout, err);
     s.part = rank % layout->width;
-    s.stage = rank / layout->width;
-    status = start(&s, begin, err);
+    s.stage = s.layout.stages > 1 ? rank / layout->width : 0;
+    if (!status)
+        status = start(&s, begin, err);
     if (!status)
         status = clef__shard_trace(&s, err);
     if (!status)
@@ -100,9 +116,12 @@ clef_status clef__shard_home(const clef_graph *g, const clef_layout *layout, con
                              int32_t *homes, clef_error *err)
 {
     clef_cut cut = {0};
-    clef_status s = layout->stages > 1 ? cut_stages(g, layout, begin, &cut, err) : CLEF_OK;
+    clef_layout own = *layout;
+    clef_status s = layout_for(g, &own, err);
+    if (!s && own.stages > 1)
+        s = cut_stages(g, layout, begin, &cut, err);
     for (int32_t i = 0; i < g->n_outputs && !s; i++) {
-        const int32_t stage = layout->stages > 1 ? clef__cut_stage_of(&cut, g->outputs[i].value) : 0;
+        const int32_t stage = own.stages > 1 ? clef__cut_stage_of(&cut, g->outputs[i].value) : 0;
         homes[i] = (stage < 0 ? 0 : stage) * layout->width;
     }
     clef__cut_finish(&cut);

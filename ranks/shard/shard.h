@@ -14,7 +14,8 @@ typedef struct clef_layout {
 /** Makes the graph that `rank` runs. It has the inputs, outputs and states of the values that the rank
  *  computes, under their names; of states and weights only the rank's part. Ranks exchange values by
  *  all_reduce and all_gather within a stage, by send and receive between stages. An input that a node
- *  writes to (the next token) is brought to the other stages at the end.
+ *  writes to (the next token) is brought to the other stages at the end. A graph of less than two layers is
+ *  not cut into stages: each stage has all of it, and its outputs are those of rank 0.
  *
  *  g      after its passes, before those of a device. begin  the first layer of each stage
  *  (clef__cut_choose()); NULL: stages with about as many layers.
