@@ -36,8 +36,8 @@ typedef ELEM(A_TYPE) a_elem;
  * as they are in memory. What is read together starts in different sets of the first cache. */
 #if TRANSPOSED_A
 #    define ROW_STEP 1
-#    define COLUMN_STEP X_LANES
-#    define BLOCK_ELEMS (DEPTH * X_LANES + 16)
+#    define COLUMN_STEP LANES
+#    define BLOCK_ELEMS (DEPTH * LANES + 16)
 #else
 #    define ROW_STEP (DEPTH + 16)
 #    define COLUMN_STEP 1
