@@ -129,7 +129,8 @@ CLEF_API clef_status clef_tokenizer_decode(const clef_tokenizer *tok, const int3
 CLEF_API void        clef_text_free(char *text);
 
 /** State of a streaming decoder: ids go in one by one, complete characters come out. Start from a zeroed
- *  struct with .tok set. All pieces together are equal to the result of clef_tokenizer_decode(). */
+ *  struct with .tok set. All pieces together are equal to the result of clef_tokenizer_decode(), if it has
+ *  one. */
 typedef struct clef_stream {
     const clef_tokenizer *tok;
     uint8_t               pending[8]; /* bytes of an incomplete character */
@@ -141,7 +142,8 @@ typedef struct clef_stream {
     uint32_t              cleaning;     /* spaces that wait for the text that shows whether they stay */
 } clef_stream;
 /** Writes at most `capacity` bytes, without NUL, and sets *n. The text of a token has at most CLEF_MAX_PIECE
- *  bytes. CLEF_E_ARG: an id outside the vocabulary; CLEF_E_LIMIT: capacity too small. */
+ *  bytes. An id beyond the vocabulary has none: a model may have more rows than its tokenizer has tokens.
+ *  CLEF_E_ARG: a negative id; CLEF_E_LIMIT: capacity too small. */
 enum { CLEF_MAX_PIECE = 1024 };
 CLEF_API clef_status clef_stream_push(clef_stream *stream, int32_t id, char *out, size_t capacity, size_t *n,
                                       clef_error *err);

@@ -87,9 +87,10 @@ clef_status clef_stream_push(clef_stream *stream, int32_t id, char *out, size_t 
     char text[CLEF_MAX_PIECE];
     size_t size;
     clef_status st = check_stream(stream, out, n, err);
-    if (st)
+    if (!st)
+        *n = 0;
+    if (st || id >= stream->tok->vocab.n_tokens) /* a row of the model beyond its tokens */
         return st;
-    *n = 0;
     clef_stream after = *stream;
     st = push_token(&after, id, text, &size, err);
     if (st)
