@@ -89,13 +89,15 @@ clef_tile clef__tile_of_gemm(const clef_caps *caps, const matmul_args *p, int is
     return t;
 }
 
+/* The rows that m packed rows have room for, in blocks of `rows`. */
+static uint32_t packed_rows(uint32_t m, uint32_t rows)
+{
+    return clef__ceil_div(m, rows) * X_LANES(rows);
+}
+
 uint64_t clef__tile_scratch(const clef_caps *caps, uint32_t m, uint32_t k)
 {
-    const uint32_t medium = clef__ceil_div(m < MEDIUM_MOST ? m : MEDIUM_MOST, MEDIUM_ROWS),
-                   large = clef__ceil_div(m, LARGE_ROWS), small = clef__ceil_div(m, SMALL_ROWS);
-    const uint32_t lanes = !is_wide(caps) ? small * X_LANES(SMALL_ROWS)
-                           : medium * X_LANES(MEDIUM_ROWS) > large * X_LANES(LARGE_ROWS)
-                               ? medium * X_LANES(MEDIUM_ROWS)
-                               : large * X_LANES(LARGE_ROWS);
-    return (uint64_t)lanes * k * sizeof(float);
+    const uint32_t medium = packed_rows(m < MEDIUM_MOST ? m : MEDIUM_MOST, MEDIUM_ROWS),
+                   large = packed_rows(m, LARGE_ROWS), wide = medium > large ? medium : large;
+    return (uint64_t)(is_wide(caps) ? wide : packed_rows(m, SMALL_ROWS)) * k * sizeof(float);
 }
