@@ -296,25 +296,26 @@ static clef_status choose_ranks(graph_job *job, clef_graph **graph, clef_error *
 /* A diff is text or a page, of graphs with their own bounds. */
 static int run_diff(const graph_options *o, char **args)
 {
-    const char *end = o->out ? strrchr(o->out, '.') : NULL;
-    const int page = o->format == HTML_FORMAT || (o->format < 0 && end && strcmp(end, ".html") == 0);
-    const char *extra = o->format > 0 && !page ? "a --format other than text and html"
-                        : o->symbols           ? "--symbols"
-                        : o->expand.n          ? "--expand"
-                        : o->profile           ? "--profile"
-                        : o->beside            ? "--weights"
-                        : o->no_cache          ? "--no-cache"
-                        : o->compile.no_proof  ? "--no-proof"
-                        : o->model             ? "--model"
-                        : o->device            ? "--use-device"
-                        : o->ranks.rank        ? "--rank"
-                        : o->ranks.width       ? "--tp"
-                        : o->ranks.stages      ? "--pp"
-                                               : NULL;
+    static const char *const formats[] = {"text", "html", NULL};
+    const int is_page = o->format == HTML_FORMAT;
+    const char *extra = o->format > 0 && !is_page ? "a --format other than text and html"
+                        : o->symbols              ? "--symbols"
+                        : o->expand.n             ? "--expand"
+                        : o->profile              ? "--profile"
+                        : o->beside               ? "--weights"
+                        : o->no_cache             ? "--no-cache"
+                        : o->compile.no_proof     ? "--no-proof"
+                        : o->model                ? "--model"
+                        : o->device               ? "--use-device"
+                        : o->ranks.rank           ? "--rank"
+                        : o->ranks.width          ? "--tp"
+                        : o->ranks.stages         ? "--pp"
+                                                  : NULL;
     const cli_graph_source source = source_of(o);
     if (extra)
         return cli_fail(CLI_USAGE, "graph diff: does not take %s", extra);
-    return cli_graph_diff(&source, args[1], args[2], o->out, page);
+    const int32_t format = cli_format_of("graph diff", formats, "diff", is_page ? 1 : o->format, o->out);
+    return format < 0 ? CLI_USAGE : cli_graph_diff(&source, args[1], args[2], o->out, format);
 }
 
 static int graph_run(const void *options, int32_t n_args, char **args)

@@ -68,7 +68,7 @@ static clef_status write_page(void *user, FILE *to, clef_error *err)
     return cli_graph_diff_page(g->a, g->b, &g->d, g->title, to, err);
 }
 
-int cli_graph_diff(const cli_graph_source *source, const char *a, const char *b, const char *out, int page)
+int cli_graph_diff(const cli_graph_source *source, const char *a, const char *b, const char *out, int is_page)
 {
     clef_error err = {0};
     char title[512];
@@ -78,7 +78,7 @@ int cli_graph_diff(const cli_graph_source *source, const char *a, const char *b,
     if (status == CLEF_OK)
         status = open_one(source, b, &g.b, &err);
     if (status == CLEF_OK)
-        status = cli_output(out, page ? write_page : write_diff, &g, &err);
+        status = cli_output(out, is_page ? write_page : write_diff, &g, &err);
     clef_graph_destroy(g.a);
     clef_graph_destroy(g.b);
     if (status != CLEF_OK)

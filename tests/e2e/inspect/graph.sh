@@ -59,6 +59,7 @@ for flag in "--symbols T=2" "--format json" "--expand 0" --profile "--weights be
   # shellcheck disable=SC2086
   refused "diff $flag" 2 "${flag%% *}" "$CLEF" graph diff "$tmp/a.clef" "$tmp/b.clef" $flag
 done
+refused "diff as a picture" 2 "html" "$CLEF" graph diff "$tmp/a.clef" "$tmp/b.clef" -o "$tmp/ab.svg"
 refused "diff of nothing" 1 "nowhere" "$CLEF" graph diff "$tmp/a.clef" "$tmp/nowhere.clef"
 refused "two models" 2 "diff A B" "$CLEF" graph "$tmp/a.clef" "$tmp/b.clef"
 refused "a device without --profile" 2 "needs --profile" "$CLEF" graph -d 0:0 "$tmp/a.clef"
