@@ -69,7 +69,8 @@ INLINED void decode_strip(strip *s, tile_ptrs *p, uint n)
         for (uint b = 0; b < STEP_BLOCKS; b++, i++) {
             int16 v[8];
             float16 scale[2], more;
-            fetch_block(p, b);
+            if (!IN_PLACE)
+                fetch_block(p, b);
             block_codes(p, b, v);
             block_scales(p, b, scale, &more);
             if (!IN_PLACE)
@@ -241,6 +242,7 @@ INLINED void strip_sums(float8 *acc, global const uchar *w, uint tile, uint tile
         acc[i] = 0;
     for (uint first = 0; first < k / 32; first += STRIP) {
         const uint n = min((uint)STRIP, k / 32 - first);
+        const tile_ptrs begin = p;
         W_SPACE const int8 *codes = CODES_AT(s, p);
         decode_strip(&s, &p, n);
 #pragma unroll 1
@@ -254,8 +256,11 @@ INLINED void strip_sums(float8 *acc, global const uchar *w, uint tile, uint tile
 #pragma unroll 1
             for (uint t = 0; t < NT; t += TOKENS)
 #pragma unroll 1
-                for (uint b = 0; b < n; b++)
+                for (uint b = 0; b < n; b++) {
+                    if (IN_PLACE && i + t == 0) /* between products, not all at once */
+                        fetch_block(&begin, b);
                     add_block(acc + i * NT * 2, &s, codes, b, &at, t);
+                }
         }
     }
 }
