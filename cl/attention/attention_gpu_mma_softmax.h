@@ -20,17 +20,6 @@ INLINED float large_weight(float z, float base) { return weight_of(z, base) * LA
 #else
 /* Weights are rounded to halves, so the device's fast function is good enough. Its argument is never a
  * difference of infinities. */
-INLINED float fast_exp2(float x)
-{
-#  if MATRIX == 1 && !MATRIX_PLAIN
-    __asm__("ex2.approx.ftz.f32 %0, %1;" : "=f"(x) : "f"(x));
-    return x;
-#  elif MATRIX_PLAIN /* PoCL 3.1 declares exp2 and has none */
-    return exp(x * M_LN2_F);
-#  else
-    return native_exp2(x);
-#  endif
-}
 INLINED float base_for(float high) { return high < -FLT_MAX ? 0.0f : high; }
 INLINED float part_of(float z, float base) { return fast_exp2((z - base) * M_LOG2E_F); }
 INLINED float large_weight(float z, float base) { return fast_exp2(fma(z - base, M_LOG2E_F, 15.0f)); }

@@ -5,16 +5,26 @@
 
 #include "panel_epilogue.h"
 
+/* x / (1 + exp(-z)) */
+static inline float times_sigmoid(float x, float z)
+{
+#ifdef MATRIX /* sums of products that were rounded to 16 bits or fewer */
+    return x * fast_inverse(1.0f + fast_exp2(z * -M_LOG2E_F));
+#else
+    return x / (1.0f + exp(-z));
+#endif
+}
+
 static inline float act(float x)
 {
     switch (ACT) {
     case ACT_gelu:
         return 0.5f * x * (1.0f + erf(x * M_SQRT1_2_F));
     case ACT_gelu_tanh: /* as in elementwise.cl */
-        return x / (1.0f + exp(-1.5957691216f * (x + 0.044715f * x * x * x)));
+        return times_sigmoid(x, 1.5957691216f * (x + 0.044715f * x * x * x));
     case ACT_silu:
     case ACT_swiglu:
-        return x / (1.0f + exp(-x));
+        return times_sigmoid(x, x);
     case ACT_relu:
         return fmax(x, 0.0f);
     default:

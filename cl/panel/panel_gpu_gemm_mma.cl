@@ -32,14 +32,22 @@ enum {
     HALF_WORDS = STEP_SLICES * X_ROWS * (X_WORDS / 4),
     HALF_SUMS = (PARTS - 1) * PART_UNITS * MATRIX_LANES * TOKEN_PARTS * (MATRIX_SUMS / 4) / 2,
     PASSES = STEP * TOKEN_PARTS,
+    OUT_PARTS = ROW_PARTS / (1 + GATED), /* parts of the rows of a unit's result */
+    /* All tokens of a part of the rows are written before the next part, or all parts of some tokens. Which
+     * takes fewer registers depends on what the loop over the columns keeps in them. */
+    TOKENS_FIRST = BY_BLOCKS,
     /* where registers suffice: products are added a pass late, and w is read a step ahead, so that neither is
      * waited for */
     LATE = MATRIX == 1,
     AHEAD = MATRIX == 1 || MATRIX == 4 || (MATRIX == 2 && QUANTISE >= 3 && !IS_BLOCKS(W_TYPE))
 };
 
+#define PART_ROW     sum_row
+#define PART_TOKEN   sum_token
+#define TOKEN_SCALES !BY_BLOCKS
 #include "panel_gpu_mma_step.h"
 #include "panel_gpu_mma_scales.h"
+#include "panel_gpu_mma_finish.h"
 
 /* Reads a part's columns of w in a step. */
 static inline void fetch_step(w_raw raw[STEP][ROW_PARTS], scale_share scales[STEP],
@@ -129,7 +137,11 @@ UNIT_INLINED void add_parts(matrix_floats acc[ROW_PARTS][TOKEN_PARTS], local mat
                 room[((part - 1) * TOKEN_PARTS + j) * (WG / PARTS) + of] = acc[i][j];
         barrier(CLK_LOCAL_MEM_FENCE);
         if (part == 0)
-#  pragma unroll
+#  if PARTS > 4 /* NVIDIA's compiler would read all of them at once, and spill */
+#    pragma unroll 1
+#  else
+#    pragma unroll
+#  endif
             for (uint p = 0; p < PARTS - 1; p++)
 #  pragma unroll
                 for (uint j = 0; j < TOKEN_PARTS; j++)
@@ -199,23 +211,12 @@ void panel_gpu_gemm_mma(const panel_args a, global float *out, global const ucha
 #endif
     const uint first = (tile * PANEL_ROWS + row) / (1 + GATED);
 #pragma unroll
-    for (uint i = 0; i < ROW_PARTS / (1 + GATED); i++) {
+    for (uint n = 0; n < OUT_PARTS * TOKEN_PARTS; n++) {
+        const uint i = TOKENS_FIRST ? n / TOKEN_PARTS : n % OUT_PARTS,
+                   j = TOKENS_FIRST ? n % TOKEN_PARTS : n / OUT_PARTS;
         /* of each 32 rows, 16 of the gate come first */
         const uint gate = GATED ? i / W_PARTS * 2 * W_PARTS + i % W_PARTS : i;
-#pragma unroll
-        for (uint j = 0; j < TOKEN_PARTS; j++) {
-            float v[MATRIX_SUMS], up[MATRIX_SUMS];
-            MATRIX_STORE(acc[gate][j], 0, v);
-            MATRIX_STORE(acc[gate + GATED * W_PARTS][j], 0, up);
-#pragma unroll
-            for (uint e = 0; e < MATRIX_SUMS; e++) {
-                const uint at = first + i * MATRIX_ROWS + sum_row(e, lane),
-                           to = token + t + j * MATRIX_TOKENS + sum_token(e, lane);
-                if (at < a.n && to < a.m) {
-                    const float factor = scale_of_token(&xs, to);
-                    finish(&a, out, PANEL_OUT, to, at, v[e] * factor, up[e] * factor);
-                }
-            }
-        }
+        finish_part(&a, out, PANEL_OUT, xs.d, acc[gate][j], acc[gate + GATED * W_PARTS][j],
+                    first + i * MATRIX_ROWS, token + t + j * MATRIX_TOKENS, lane);
     }
 }

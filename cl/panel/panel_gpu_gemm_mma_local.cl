@@ -57,28 +57,10 @@ UNIT_INLINED void multiply_step(matrix_floats acc[4][4], local const uint *w_wor
     }
 }
 
-/* Writes a fragment of results. gate, v: the sums, as finished() takes them. Everything is read before the
- * first is written, so that the loads wait together; beyond the last row or token the last is read. */
-static inline void finish_part(const panel_args *a, global float *out, PANEL_OUT_BUFS,
-                               global const float *scales, matrix_floats gate, matrix_floats v, uint row,
-                               uint token, uint lane)
-{
-    float gates[MATRIX_SUMS], values[MATRIX_SUMS];
-    MATRIX_STORE(gate, 0, gates);
-    MATRIX_STORE(v, 0, values);
-#pragma unroll
-    for (uint e = 0; e < MATRIX_SUMS; e++) {
-        const uint at = min(row + matrix_row(e, lane), a->n - 1),
-                   of = min(token + matrix_token(e, lane), a->m - 1);
-        values[e] = finished(a, PANEL_OUT, of, at, gates[e] * scales[of], values[e] * scales[of]);
-    }
-#pragma unroll
-    for (uint e = 0; e < MATRIX_SUMS; e++) {
-        const uint at = row + matrix_row(e, lane), of = token + matrix_token(e, lane);
-        if (at < a->n && of < a->m)
-            out[(size_t)of * a->n + at] = values[e];
-    }
-}
+#define PART_ROW     matrix_row
+#define PART_TOKEN   matrix_token
+#define TOKEN_SCALES 1
+#include "panel_gpu_mma_finish.h"
 
 GROUP_KERNEL
 void panel_gpu_gemm_mma_local(const panel_args a, global float *out, global const uchar *x,

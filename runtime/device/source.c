@@ -9,7 +9,7 @@
 #include "runtime/os/debug.h"
 #include "runtime/os/os.h"
 
-enum { MAX_FILES = 24, MAX_NAME = 64, MAX_BYTES = 1 << 20 };
+enum { MAX_FILES = 32, MAX_NAME = 64, MAX_BYTES = 1 << 20 };
 
 typedef struct assembly {
     char *text;

@@ -132,18 +132,28 @@ TEST(matrix_units)
     }
 }
 
-/* How the product of blocks that may be rounded to bf16 takes its rows of x: -D QUANTISE of its launch. */
-static int32_t rounds(clef_caps caps, int64_t rows)
+/* A constant of the launch that multiplies for the graph's output, at most `rows` rows of x. */
+static int32_t constant(const char *text, clef_caps caps, int64_t rows, const char *name)
 {
     static lowered l;
-    clef_graph *g = parse("symbol T <= 512\ninput x f32 [T, 256]\nweight w q4_k [700, 256]\np = pack(w)\n"
-                          "y = panel_matmul(x, p) n=700 k=256 dtype=q4_k activations=by_device\noutput y\n");
+    clef_graph *g = parse(text);
     lower_output(g, &caps, rows, &l);
     clef_graph_destroy(g);
     const clef_def *def = l.launches[l.n - 1].defs;
-    while (strcmp(def->name, "QUANTISE") != 0)
+    while (def->name && strcmp(def->name, name) != 0)
         def++;
+    assert_non_null(def->name);
     return def->value;
+}
+
+#define DECODED(dtype, n, k)                                                                                 \
+    "symbol T <= 512\ninput x f32 [T, " #k "]\nweight w " dtype " [" #n ", " #k "]\np = pack(w)\n"           \
+    "y = panel_matmul(x, p) n=" #n " k=" #k " dtype=" dtype " activations=by_device\noutput y\n"
+
+/* How the product of blocks that may be rounded to bf16 takes its rows of x. */
+static int32_t rounds(clef_caps caps, int64_t rows)
+{
+    return constant(DECODED("q4_k", 700, 256), caps, rows, "QUANTISE");
 }
 
 /* Units decode blocks to bf16 where that is as fast as bytes are, for more rows than a few. */
@@ -176,6 +186,34 @@ TEST(units_decode_blocks)
     caps.nv_asm = 0;
     caps.matrix = CLEF_MATRIX_MFMA;
     assert_int_equal(rounds(caps, 512), BF16);
+}
+
+/* Units that decode blocks take two of them at a time, if they come in pairs. A group has 128 rows of the
+ * weight, unless half as many keep more processors busy. */
+TEST(units_decode_two_blocks)
+{
+    const clef_caps caps = {.is_gpu = 1,
+                            .max_group = 1024,
+                            .max_items = {1024, 1024, 64},
+                            .n_units = 108,
+                            .local_bytes = 48 << 10,
+                            .nv_asm = 1,
+                            .nv_warps = 64,
+                            .matrix = CLEF_MATRIX_MMA,
+                            .matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES | CLEF_MATRIX_BF16};
+    clef_caps small = caps;
+    assert_int_equal(constant(DECODED("q4_k", 4096, 4096), caps, 512, "TOKENS"), 4);
+    assert_int_equal(constant(DECODED("q4_k", 4096, 4096), caps, 512, "STEP"), 2);
+    assert_int_equal(constant(DECODED("q4_k", 4096, 4096), caps, 512, "TILES"), 8);
+    assert_int_equal(constant(DECODED("q4_0", 4096, 4064), caps, 512, "STEP"), 1);
+    assert_int_equal(constant(DECODED("q4_k", 14336, 4096), caps, 512, "TOKENS"), 8);
+    assert_int_equal(constant(DECODED("q4_k", 14336, 4096), caps, 512, "STEP"), 1);
+    assert_int_equal(constant(DECODED("q4_k", 2048, 4096), caps, 512, "PARTS"), 2);
+    assert_int_equal(constant(DECODED("q4_k", 2048, 4096), caps, 512, "STEP"), 2);
+    small.local_bytes = 32 << 10;
+    assert_int_equal(constant(DECODED("q4_k", 2048, 4096), small, 512, "PARTS"), 2);
+    small.local_bytes = 12 << 10;
+    assert_int_equal(constant(DECODED("q4_k", 4096, 4096), small, 512, "STEP"), 1);
 }
 
 /* Checks the launches of an attention at T positions and S keys: parts cover the keys, none has more than a

@@ -9,7 +9,6 @@
 #include <string.h>
 
 enum {
-    DECODED = 0,
     FEW_ROWS = 16,
     MOST_STEP = 2,   /* of a step of panel_gpu_gemm_mma */
     FEW_TILES = 2,   /* tiles of the weight in a group of panel_gpu_few_mma */
@@ -188,23 +187,27 @@ static int can_lower(const clef_caps *caps, clef_x_form x, const clef__unit_grou
     return clef__candidate_fits(caps, &c);
 }
 
-/* steps: blocks of 32 columns of a weight in halves or bf16, or DECODED for one in blocks that is decoded.
- * The shape takes two of them at a time where local memory has room for that. */
-static clef__unit_group shape_of(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tiles,
+/* The columns of a product: blocks of 32, and whether a weight in blocks is decoded for it. */
+typedef struct columns {
+    uint32_t blocks;
+    int decodes;
+} columns;
+
+/* A group takes two blocks of 32 columns at a time where local memory has room for that. */
+static clef__unit_group shape_of(const clef_caps *caps, clef_x_form x, columns cols, uint32_t tiles,
                                  uint32_t tokens)
 {
-    const int decodes = steps == DECODED;
     const int by_blocks = x == CLEF_X_BYTES || x == CLEF_X_HALVES; /* scales take registers, too */
-    const uint32_t most = caps->matrix_plain                 ? unit_of(caps)->plain_tokens
-                          : by_blocks                        ? unit_of(caps)->block_tokens
-                          : decodes || tokens == WIDE_TOKENS ? unit_of(caps)->decoded_tokens
-                                                             : unit_of(caps)->tokens;
+    const uint32_t most = caps->matrix_plain                      ? unit_of(caps)->plain_tokens
+                          : by_blocks                             ? unit_of(caps)->block_tokens
+                          : cols.decodes || tokens == WIDE_TOKENS ? unit_of(caps)->decoded_tokens
+                                                                  : unit_of(caps)->tokens;
     clef__unit_group s = {.tiles = tiles,
                           .parts = 1,
                           .tokens = tokens,
                           .unit_tokens = most < tokens * 16 ? most : tokens * 16,
-                          .step = caps->matrix == CLEF_MATRIX_MMA && !by_blocks && !decodes &&
-                                          tokens < WIDE_TOKENS && steps % MOST_STEP == 0
+                          .step = caps->matrix == CLEF_MATRIX_MMA && !by_blocks && tokens < WIDE_TOKENS &&
+                                          cols.blocks % MOST_STEP == 0
                                       ? MOST_STEP
                                       : 1};
     if (caps->local_bytes < candidate_of(caps, x, &s).local_bytes)
@@ -215,7 +218,7 @@ static clef__unit_group shape_of(const clef_caps *caps, clef_x_form x, uint32_t 
 int clef__matrix_multiplies(const clef_caps *caps, int32_t type)
 {
     const clef_x_form x = type == CLEF_MATRIX_BYTES ? CLEF_X_BYTES : CLEF_X_HALVES; /* others need no more */
-    const clef__unit_group least = shape_of(caps, x, MOST_STEP, SMALL_TILES, MANY_TOKENS);
+    const clef__unit_group least = shape_of(caps, x, (columns){0}, SMALL_TILES, MANY_TOKENS);
     return caps->matrix && (caps->matrix_types & type) && can_lower(caps, x, &least) &&
            (caps->matrix != CLEF_MATRIX_DPAS || clef__has_matrix_local(caps));
 }
@@ -339,19 +342,18 @@ static clef_status lower_few(clef_lowering *lo, const clef_value *n, clef_x_form
 
 /* ---- more rows ------------------------------------------------------------------------------- */
 
-static uint32_t steps_of(const clef_panel_matmul_opts *o, clef_x_form x)
+static columns columns_of(const clef_panel_matmul_opts *o, clef_x_form x)
 {
-    return x == CLEF_X_ROW_BF16 && has_blocks(o) ? (uint32_t)DECODED : (uint32_t)o->k / 32;
+    return (columns){.blocks = (uint32_t)o->k / 32, .decodes = x == CLEF_X_ROW_BF16 && has_blocks(o)};
 }
 
 /* Rows of x in a group, in sixteens. On NVIDIA's units a weight is decoded for as many rows of x as a unit
  * has registers for, where that leaves parts of the result for all units. */
 static uint32_t tokens_of(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x, uint32_t m)
 {
-    const uint32_t steps = steps_of(o, x);
     const uint32_t parts = clef__ceil_div(m, WIDE_TOKENS * 16) *
                            clef__ceil_div((uint32_t)clef__panel_rows(o), unit_of(caps)->rows);
-    const clef__unit_group wide = shape_of(caps, x, steps, SMALL_TILES, WIDE_TOKENS);
+    const clef__unit_group wide = shape_of(caps, x, columns_of(o, x), SMALL_TILES, WIDE_TOKENS);
     const uint32_t wanted = caps->nv_bulk_copies ? NEW_PARTS_PER_UNIT : PARTS_PER_UNIT;
     if (m <= FEW_TOKENS * 16)
         return FEW_TOKENS;
@@ -382,34 +384,33 @@ int clef__matrix_decoding_pays(const clef_lowering *lo, const clef_value *n)
 }
 
 /* A group of NVIDIA's units that read blocks has few tiles, so that a processor holds several groups. */
-static uint32_t most_tiles(const clef_caps *caps, clef_x_form x, uint32_t steps, uint32_t tokens)
+static uint32_t most_tiles(const clef_caps *caps, clef_x_form x, columns cols, uint32_t tokens)
 {
-    const int reads_blocks = steps == DECODED || x <= CLEF_X_HALVES;
+    const int reads_blocks = cols.decodes || x <= CLEF_X_HALVES;
     return reads_blocks && caps->matrix == CLEF_MATRIX_MMA && tokens < WIDE_TOKENS ? FEW_BLOCK_TILES
                                                                                    : LARGE_TILES;
 }
 
 /* The tiles of a group: as many as a group can have, but fewer where the compute units finish sooner by a
  * tenth, since none is left with a group more than the others. A group takes as long as it has tiles; a tile
- * more where waiting for x takes long: for many tokens, or where a weight is decoded fast, since its blocks
- * have one scale. Units with copies in bulk outrun the second cache, from which each group reads its x, so
- * there it is three tiles. */
+ * more where waiting for x takes long: for many tokens, or where NVIDIA's units decode a weight. Units with
+ * copies in bulk outrun the second cache, from which each group reads its x, so there it is three tiles. */
 static clef__unit_group tiles_of(const clef_caps *caps, const clef_panel_matmul_opts *o, clef_x_form x,
                                  uint32_t tokens, uint32_t m)
 {
-    const uint32_t steps = steps_of(o, x), blocks = clef__ceil_div(m, tokens * 16),
+    const columns cols = columns_of(o, x);
+    const uint32_t token_blocks = clef__ceil_div(m, tokens * 16),
                    all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS);
-    const int is_fast = caps->matrix == CLEF_MATRIX_MMA && steps == DECODED &&
-                        clef_dtype_block_elems((clef_dtype)o->dtype) == 32;
+    const int waits = tokens == WIDE_TOKENS || (caps->matrix == CLEF_MATRIX_MMA && cols.decodes);
     clef__candidate candidates[CLEF__MOST_CANDIDATES];
     clef__unit_group shapes[CLEF__MOST_CANDIDATES];
     int32_t n = 0;
-    for (uint32_t tiles = most_tiles(caps, x, steps, tokens); tiles >= SMALL_TILES; tiles /= 2, n++) {
-        shapes[n] = shape_of(caps, x, steps, tiles, tokens);
+    for (uint32_t tiles = most_tiles(caps, x, cols, tokens); tiles >= SMALL_TILES; tiles /= 2, n++) {
+        shapes[n] = shape_of(caps, x, cols, tiles, tokens);
         candidates[n] = candidate_of(caps, x, &shapes[n]);
-        candidates[n].n_groups = blocks * clef__ceil_div(all, tiles);
+        candidates[n].n_groups = token_blocks * clef__ceil_div(all, tiles);
         candidates[n].time = tokens == WIDE_TOKENS && caps->nv_bulk_copies ? tiles + 3
-                             : tokens == WIDE_TOKENS || is_fast            ? tiles + 1
+                             : waits                                       ? tiles + 1
                                                                            : tiles;
     }
     const int32_t best = clef__fastest(caps, candidates, n, clef__units(caps));
@@ -455,7 +456,7 @@ static clef__unit_group split(const clef_caps *caps, const clef_panel_matmul_opt
         return whole;
     if (!keeps)
         s.tiles = unit_of(caps)->split_tiles;
-    if (blocks % (s.step * s.parts))
+    if (blocks % (s.step * s.parts) || !can_lower(caps, x, &s))
         s.step = 1;
     const uint32_t groups = clef__ceil_div(m, s.tokens * 16) * clef__ceil_div(all, s.tiles);
     if (!by_blocks && few && caps->matrix != CLEF_MATRIX_WMMA && groups * 2 <= n_units)
