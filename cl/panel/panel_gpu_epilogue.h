@@ -42,15 +42,22 @@ static inline float biased(const panel_args *a, global const bias_elem *bias, fl
 #endif
 }
 
-/* The result of row `row` (below a->n) from its sum v. If GATED, `gate` is the sum of the gate and v that of
- * up; otherwise `gate` is ignored. */
-static inline float finished(const panel_args *a, PANEL_OUT_BUFS, uint token, uint row, float gate, float v)
+/* The result of row `row` (below a->n) from its sum v, without the residual. If GATED, `gate` is the sum of
+ * the gate and v that of up; otherwise `gate` is ignored. */
+static inline float activated(const panel_args *a, global const bias_elem *bias, uint row, float gate,
+                              float v)
 {
 #if GATED
-    v = act(biased(a, bias, gate, row)) * biased(a, bias, v, a->n + row);
+    return act(biased(a, bias, gate, row)) * biased(a, bias, v, a->n + row);
 #else
-    v = act(biased(a, bias, v, row));
+    return act(biased(a, bias, v, row));
 #endif
+}
+
+/* The result of row `row`, as activated() takes it. */
+static inline float finished(const panel_args *a, PANEL_OUT_BUFS, uint token, uint row, float gate, float v)
+{
+    v = activated(a, bias, row, gate, v);
 #if RESIDUAL
     v += residual[a->residual + (size_t)token * a->n + row];
 #endif
