@@ -22,9 +22,10 @@
  *   matrix_lane(), matrix_unit()                      index of this work-item in its unit; of the unit in its
  *                                                     group
  *   MATRIX_SCRATCH(name, items)                       declares what a kernel passes as scratch
- *   fast_exp2(x), fast_inverse(x)                     2^x; 1 / x, for x of at least 1. What the device
- *                                                     approximates is good enough beside products of numbers
- *                                                     that were rounded to 16 bits
+ *   fast_exp2(x), fast_reciprocal(x)                  2^x, infinite from 128 on; 1 / x for x of at least 1,
+ *                                                     0 if x is infinite. The device's approximations are
+ *                                                     precise enough for sums of numbers that were rounded
+ *                                                     to 16 bits
  *
  * Sources of the fragments' layouts: 1 PTX ISA, "Matrix Fragments for mma.m16n8k32", ".m16n8k16"; 2 AMD,
  * "RDNA3 Instruction Set Architecture", 7.9; 3 the extension's specification; 4 AMD, "Instinct MI200
@@ -388,7 +389,7 @@ UNIT_INLINED matrix_floats matrix_float_half_bytes(matrix_w w, matrix_x x, uint 
 }
 #endif
 
-/* ---- results --------------------------------------------------------------------------------- */
+/* ---- approximate functions ------------------------------------------------------------------- */
 
 #if MATRIX == 1 && !MATRIX_PLAIN
 static inline float fast_exp2(float x)
@@ -397,17 +398,17 @@ static inline float fast_exp2(float x)
     return x;
 }
 
-static inline float fast_inverse(float x)
+static inline float fast_reciprocal(float x)
 {
     __asm__("rcp.approx.ftz.f32 %0, %1;" : "=f"(x) : "f"(x));
     return x;
 }
 #elif MATRIX_PLAIN
 static inline float fast_exp2(float x) { return exp(x * M_LN2_F); } /* PoCL 3.1 declares exp2 and has none */
-static inline float fast_inverse(float x) { return 1.0f / x; }
+static inline float fast_reciprocal(float x) { return 1.0f / x; }
 #else
 static inline float fast_exp2(float x) { return native_exp2(x); }
-static inline float fast_inverse(float x) { return native_recip(x); }
+static inline float fast_reciprocal(float x) { return native_recip(x); }
 #endif
 
 #endif

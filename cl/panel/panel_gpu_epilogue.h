@@ -9,7 +9,7 @@
 static inline float times_sigmoid(float x, float z)
 {
 #ifdef MATRIX /* sums of products that were rounded to 16 bits or fewer */
-    return x * fast_inverse(1.0f + fast_exp2(z * -M_LOG2E_F));
+    return x * fast_reciprocal(1.0f + fast_exp2(z * -M_LOG2E_F));
 #else
     return x / (1.0f + exp(-z));
 #endif

@@ -130,7 +130,7 @@ void panel_gpu_few_mma(const panel_args a, global float *out, global const uchar
                 up += parts[(u * TOKENS + token) * W_ROWS + of + PANEL_ROWS];
         }
         if (at < a.n && token < a.m) {
-            const float factor = scale_of_token(&xs, token);
+            const float factor = BY_BLOCKS ? 1.0f : xs.d[token];
             finish(&a, out, PANEL_OUT, token, at, v * factor, (GATED ? up : v) * factor);
         }
     }

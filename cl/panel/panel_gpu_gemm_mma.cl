@@ -33,8 +33,9 @@ enum {
     HALF_SUMS = (PARTS - 1) * PART_UNITS * MATRIX_LANES * TOKEN_PARTS * (MATRIX_SUMS / 4) / 2,
     PASSES = STEP * TOKEN_PARTS,
     OUT_PARTS = ROW_PARTS / (1 + GATED), /* parts of the rows of a unit's result */
-    /* All tokens of a part of the rows are written before the next part, or all parts of some tokens. Which
-     * takes fewer registers depends on what the loop over the columns keeps in them. */
+    /* 1: of a unit's fragments, those of the same rows are written one after the other; 0: those of the same
+     * tokens. Measured: with a scale for each block of columns the first takes fewer registers, else the
+     * second. */
     TOKENS_FIRST = BY_BLOCKS,
     /* where registers suffice: products are added a pass late, and w is read a step ahead, so that neither is
      * waited for */
@@ -137,7 +138,7 @@ UNIT_INLINED void add_parts(matrix_floats acc[ROW_PARTS][TOKEN_PARTS], local mat
                 room[((part - 1) * TOKEN_PARTS + j) * (WG / PARTS) + of] = acc[i][j];
         barrier(CLK_LOCAL_MEM_FENCE);
         if (part == 0)
-#  if PARTS > 4 /* NVIDIA's compiler would read all of them at once, and spill */
+#  if PARTS > 4 /* unrolled, NVIDIA's compiler would load all other parts' sums at once, and spill */
 #    pragma unroll 1
 #  else
 #    pragma unroll

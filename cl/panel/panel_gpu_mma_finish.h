@@ -5,6 +5,10 @@
 #ifndef CLEF_CL_PANEL_GPU_MMA_FINISH_H
 #define CLEF_CL_PANEL_GPU_MMA_FINISH_H
 
+#if !defined(PART_ROW) || !defined(PART_TOKEN) || !defined(TOKEN_SCALES)
+#  error "panel_gpu_mma_finish.h needs PART_ROW, PART_TOKEN and TOKEN_SCALES"
+#endif
+
 /* 1: each result is written before the next is made. Otherwise everything is read before the first is
  * written, so that the loads wait together. With MFMA that takes registers from the loop over the columns,
  * and gated results have little to read. */

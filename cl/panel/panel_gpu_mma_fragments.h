@@ -369,7 +369,4 @@ static inline void x_at(x_rows *r, const panel_args *a, global const uchar *x, u
     r->sums = r->d + (size_t)r->rows * (a->k / 32);
 }
 
-/* The scale of a token, if the sums do not contain it already. */
-static inline float scale_of_token(const x_rows *x, uint token) { return BY_BLOCKS ? 1.0f : x->d[token]; }
-
 #endif

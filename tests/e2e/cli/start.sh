@@ -1,8 +1,6 @@
-# The first start builds kernels and can be interrupted while it does; it keeps them, so that the second start builds none. The driver's own
-# cache is off: PoCL then removes a program's files when it is released, so they are in a folder of this test's own, where no other test
-# loses them.
+# The first start builds kernels and can be interrupted while it does; it keeps them, so that the second start builds none.
 . "$(dirname "$0")/../lib.sh"
-export POCL_KERNEL_CACHE=0 POCL_CACHE_DIR=$tmp/kernels CLEF_CACHE_DIR=$tmp/cache
+export POCL_CACHE_DIR=$tmp/kernels CLEF_CACHE_DIR=$tmp/cache
 mkdir -p "$POCL_CACHE_DIR"
 
 # `timeout`: a shell's background jobs ignore SIGINT. --foreground: one signal, to clef alone; a second one would end it at once.
@@ -15,14 +13,14 @@ timeout --preserve-status -s INT 2 "$CLEF" run -p "ROMEO:" -n 200 --temp 0 --ign
 same "Ctrl-C to all processes" 130 $?
 text=$("$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q 2>"$tmp/aside") || fail "after it a start exited $?: $(cat "$tmp/aside")"
 same "a half-built cache is not an obstacle" "$text" \
-  "$(env -u POCL_CACHE_DIR POCL_KERNEL_CACHE=1 CLEF_CACHE_DIR=$no_cache "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q)"
+  "$(env -u POCL_CACHE_DIR CLEF_CACHE_DIR=$no_cache "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q)"
 
 "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
 if grep -q "set aside" "$tmp/aside"; then fail "a prover that was interrupted: $(cat "$tmp/aside")"; else ok "sets no kernel aside"; fi
 if grep -q "kernels 0 built, [1-9][0-9]* from the cache" "$tmp/err"; then ok "the next start builds no kernel"; else fail "the next start: $(cat "$tmp/err")"; fi
 
-# As everybody has it: the driver keeps its own builds, the prover writes clef's behind the command's back, and its end waits for nothing.
-unset POCL_KERNEL_CACHE CLEF_PROVER
+# As everybody has it: the prover writes clef's behind the command's back, and its end waits for nothing.
+unset CLEF_PROVER
 export POCL_CACHE_DIR=$tmp/driver CLEF_CACHE_DIR=$tmp/behind
 mkdir -p "$POCL_CACHE_DIR"
 CLEF_DEBUG=$CLEF_DEBUG,background=1 "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q >"$tmp/out" 2>"$tmp/err"
