@@ -1,5 +1,5 @@
 // The graph: values as boxes, layers folded or as boxes of their nodes; laid out in rows by the longest path from the inputs.
-const values = data.graph.values;
+const values = data.graph.values, BACKWARD = ", backward";
 // Two graphs in one: the later, with what it lost. Lines of the difference begin with + added, - removed, < before and > after.
 const changes = (data.difference || "").split("\n").filter(l => /^[-+<>]/.test(l)), marks = new Map(), lost = new Map(), was = new Map();
 changes.forEach((line, i) => {
@@ -29,6 +29,17 @@ for (const l of data.launches || []) {
   if (!launches.has(l.node)) launches.set(l.node, []);
   launches.get(l.node).push(l);
   if (byName.has(l.node)) values[byName.get(l.node)].us += l.us;
+}
+// In a graph that trains, what belongs to a weight belongs to the layer that uses it first. A layer's nodes after the loss are a layer of
+// their own: folded with those before it, the layer would use what uses it.
+if (byName.has("loss.grad")) {
+  const lossAt = byName.get("loss");
+  const first = w => w === undefined || values[w].kind !== "state" || !users[w].length ? "" : values[users[w][0]].layer.replace(BACKWARD, "");
+  for (const v of values) {
+    const name = v.op === "accumulate" ? v.inputs[0] : v.name;
+    if (!v.layer && v.drawn) v.layer = first(byName.get(name.replace(/^gradients\/|\.grad$/g, "")));
+    if (v.layer && v.i > lossAt) v.layer += BACKWARD;
+  }
 }
 // What has more nodes than a page can show at once folds in parts, as if they were layers.
 const MANY = 1500, SHOWN = 3000;
@@ -78,7 +89,7 @@ function collect() {
       }
   for (const o of data.graph.outputs) {
     const s = place.get(itemOf(values[byName.get(o.value)]));
-    if (!s) continue; // of a weight, which is not drawn
+    if (!s || typeof s.key === "string") continue; // of a weight, which is not drawn, or within a folded layer
     const it = { key: "out " + o.name, output: o, of: [], from: new Set([s]), to: new Set(), row: 0 };
     s.to.add(it);
     items.push(it);

@@ -70,6 +70,31 @@ static void name_gradient(clef_graph *g, const clef_value *v, clef_value *d)
         d->scope = v->scope;
 }
 
+/* New nodes belong to the layer of v, if it is in one, until leave_layer(). */
+static void enter_layer(clef_graph *g, const clef_value *v)
+{
+    char layer[CLEF__LAYER_BYTES];
+    if (v->scope.in_layer)
+        clef_scope_push(g, "%s", clef__layer_name(v->scope, layer));
+}
+
+static void leave_layer(clef_graph *g, const clef_value *v)
+{
+    if (v->scope.in_layer)
+        clef_scope_pop(g);
+}
+
+/* The gradient of v: the sum of what its users have added; NULL if none has. */
+static clef_value *sum_of(clef__gradients *gr, const clef_value *v)
+{
+    if (!gr->wanted[v->id] || !gr->addends[v->id])
+        return NULL;
+    enter_layer(gr->g, v);
+    clef_value *sum = clef__sum_addends(v, gr->addends[v->id]);
+    leave_layer(gr->g, v);
+    return sum;
+}
+
 static void differentiate(clef__gradients *gr, clef_value *v, clef_value *d)
 {
     const clef_op_def *def = clef__ops[v->op];
@@ -84,13 +109,9 @@ static void differentiate(clef__gradients *gr, clef_value *v, clef_value *d)
             return;
         }
     clef_value *seen = gr->again[v->id] ? gr->again[v->id] : v;
-    if (v->scope.in_layer) {
-        char layer[CLEF__LAYER_BYTES];
-        clef_scope_push(gr->g, "%s", clef__layer_name(v->scope, layer));
-    }
+    enter_layer(gr->g, v);
     def->grad(gr, seen, d);
-    if (v->scope.in_layer)
-        clef_scope_pop(gr->g);
+    leave_layer(gr->g, v);
 }
 
 /* Tells the caller that the gradient d of v is there. */
@@ -123,7 +144,7 @@ static void walk(clef__gradients *gr, clef_value *loss, clef_value *const *of, i
             compute_layer_again(gr, v);
             layer = v;
         }
-        clef_value *d = gr->wanted[i] && gr->addends[i] ? clef__sum_addends(v, gr->addends[i]) : NULL;
+        clef_value *d = sum_of(gr, v);
         if (!d)
             continue;
         name_gradient(gr->g, v, d);

@@ -98,6 +98,17 @@ same "graph page: fold, search, click, overlay, zoom, keys" \
   "opened|$layers|$layers|true|1|true|0|true|true|true|true|true|true|true|true|true|true|true|true|true|requests 0" "$said"
 usable "graph page" "$tmp/graph.html" 'open.add("layer0"); $("search").value = "add"; search("add"); choose(items[9].key); overlay = "flops"; draw(true);'
 
+# A graph that trains: its weights' states and gradients fold into the layers that use them, and what follows the loss is a layer of its own.
+check "page of a training graph" "$CLEF" graph --train --format html -o "$tmp/train.html"
+in_page "page of a training graph" "$tmp/train.html" <<'END'
+click($("fold"));
+const folded = [...document.querySelectorAll(".node.layer")];
+say(folded.length === layers.length && folded.filter(n => n.textContent.includes("backward")).length);
+say(document.querySelectorAll(".node").length < 80);
+say(values.filter(v => v.drawn && /layer\d/.test(v.name) && !v.layer).map(v => v.name).slice(0, 5).join());
+END
+same "page of a training graph: folded by layer, forward and backward" "opened|$layers|true||requests 0" "$said"
+
 "$CLEF" graph diff @drop @fuse >"$tmp/diff.txt"
 "$CLEF" graph diff @drop @fuse -o "$tmp/diff.html"
 same "a page of a difference: its exit code" 1 $?

@@ -163,8 +163,10 @@ class Family:
     def onnx(self):
         if not onnxruntime:
             return True, "no onnxruntime"
-        path, past = self.tmp + "/g.onnx", ["--no-cache"] if self.writes and "decoder_input_ids" not in self.ref else []
-        call("graph", self.folder, "--format", "onnx", "-o", path, *past)
+        path, flags = self.tmp + "/g.onnx", ["--no-cache"] if self.writes and "decoder_input_ids" not in self.ref else []
+        if "original_max_position_embeddings" in self.config:  # the frequencies that `clef eval` takes for so short a text
+            flags += ["-c", str(self.config["original_max_position_embeddings"])]
+        call("graph", self.folder, "--format", "onnx", "-o", path, *flags)
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         b, t = self.inputs["input_ids"].shape
         known = {"attention_mask": np.ones((b, t)), "position_ids": np.tile(np.arange(t), (b, 1)), "token_type_ids": np.zeros((b, t)), **self.inputs}
